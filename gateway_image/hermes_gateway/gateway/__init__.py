@@ -1,0 +1,1 @@
+"""Role `gateway`: channels and HTTP API, authorization, routing, delivery."""

@@ -1,0 +1,1 @@
+"""Role `models`: the only holder of provider keys and the only importer of provider SDKs."""

@@ -1,0 +1,1 @@
+"""Role `store`: the only owner of PostgreSQL."""

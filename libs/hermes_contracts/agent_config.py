@@ -1,0 +1,46 @@
+"""What the operator hands an agent pod: one mounted folder, read once at start."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from hermes_contracts import PROTOCOL_VERSION
+from hermes_contracts.names import DnsLabel, ObjectName, Sid
+
+CONFIG_FILE = "session.json"
+BUS_CREDENTIALS_FILE = "bus.creds"
+MODELS_TOKEN_FILE = "models.token"
+
+MOUNT_PATH = "/run/hermes/session"
+SOCKET_DIRECTORY = "/run/hermes/exec"
+SOCKET_PATH = f"{SOCKET_DIRECTORY}/exec.sock"
+WORKSPACE_PATH = "/workspace"
+
+
+class AgentConfig(BaseModel):
+    """`session.json`: who the agent is and where its services are. Holds no secret."""
+
+    model_config = ConfigDict(frozen=True)
+
+    version: int = PROTOCOL_VERSION
+    sid: Sid
+    epoch: int = Field(ge=1)
+    namespace: DnsLabel
+    session_name: str
+    profile: ObjectName
+    bus_url: str
+    models_url: str
+    gateway_public_key: str
+    """ed25519 public key, as an nkey of type user, that signs inbound messages."""
+    socket_path: str = SOCKET_PATH
+    workspace_path: str = WORKSPACE_PATH
+    persona: str
+    model: str
+    toolsets: tuple[str, ...]
+    max_iterations: int = Field(ge=1)
+    max_turn_seconds: int = Field(ge=1)
+    max_output_tokens: int | None = None
+    idle_timeout_seconds: int = Field(ge=1)
+    trace_endpoint: str = ""
+    created_at: float = 0.0
+    """Seconds since the epoch when the operator decided to start this pod: the zero of the start-up breakdown."""

@@ -1,0 +1,115 @@
+"""What each role may publish and receive on the bus: the one table, minted into user JWTs and walked by a test."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from hermes_contracts import subjects
+
+
+class Role(StrEnum):
+    """A service with a bus credential of its own."""
+
+    OPERATOR = "operator"
+    GATEWAY = "gateway"
+    STORE = "store"
+    MODELS = "models"
+
+
+@dataclass(frozen=True)
+class Permissions:
+    """Subjects that one user may publish to and receive from; everything else is denied by the server."""
+
+    publish: tuple[str, ...]
+    subscribe: tuple[str, ...]
+    inbox: str
+
+
+def agent_permissions(sid: str, epoch: int) -> Permissions:
+    """Return what the agent of one session and epoch may do.
+
+    `*` and never `>` after the id, except for acknowledgements and inboxes, whose tail the server chooses.
+    """
+    consumer = subjects.consumer(sid, epoch)
+    stream = subjects.in_stream(sid)
+    inbox = subjects.agent_inbox(sid, epoch)
+    return Permissions(
+        publish=(
+            subjects.agent_store(sid, epoch, "*"),
+            subjects.delta(sid, epoch),
+            f"$JS.API.CONSUMER.MSG.NEXT.{stream}.{consumer}",
+            f"$JS.ACK.{stream}.{consumer}.>",
+        ),
+        subscribe=(f"{inbox}.>", subjects.control(sid), subjects.control_epoch(sid, epoch)),
+        inbox=inbox,
+    )
+
+
+_SERVICES: dict[Role, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    Role.OPERATOR: (
+        # Streams, consumers and buckets are the operator's to make; messages in them are not its to read or write,
+        # apart from the routing header of a pending message and the projections.
+        ("$JS.API.>", "$KV.hermes-profiles.>", "hermes.ctl.>", "hermes.svc.operator.*", "hermes.in.*.*"),
+        (subjects.WAKE, "hermes.store.*.*.report", "$KV.hermes-profiles.>"),
+    ),
+    Role.GATEWAY: (
+        (
+            "hermes.in.*.*",
+            subjects.WAKE,
+            "hermes.ctl.*",
+            "hermes.svc.gateway.*",
+            f"$JS.API.CONSUMER.*.{subjects.OUT_STREAM}.>",
+            f"$JS.API.CONSUMER.*.{subjects.EVENTS_STREAM}.>",
+            f"$JS.API.CONSUMER.MSG.NEXT.{subjects.OUT_STREAM}.>",
+            f"$JS.API.STREAM.INFO.{subjects.EVENTS_STREAM}",
+            f"$JS.API.STREAM.INFO.{subjects.OUT_STREAM}",
+            f"$JS.ACK.{subjects.OUT_STREAM}.>",
+            f"$JS.ACK.{subjects.EVENTS_STREAM}.>",
+            *(
+                f"$JS.API.{call}.KV_{bucket}{tail}"
+                for bucket in (subjects.PROFILES_BUCKET, subjects.LEASES_BUCKET)
+                for call, tail in (
+                    ("STREAM.INFO", ""),
+                    ("STREAM.MSG.GET", ""),
+                    ("DIRECT.GET", ".>"),
+                    ("DIRECT.GET", ""),
+                    ("CONSUMER.CREATE", ".>"),
+                    ("CONSUMER.CREATE", ""),
+                    ("CONSUMER.INFO", ".>"),
+                    ("CONSUMER.DELETE", ".>"),
+                )
+            ),
+            f"$KV.{subjects.LEASES_BUCKET}.>",
+            "$JS.FC.>",
+        ),
+        ("hermes.delta.*.*", "hermes.event.*"),
+    ),
+    Role.STORE: (
+        ("hermes.event.*", "hermes.out.*.*.*", "hermes.dead.*", "hermes.ctl.*", "_INBOX.>"),
+        ("hermes.store.*.*.*", "hermes.svc.*.*"),
+    ),
+    Role.MODELS: (("hermes.svc.models.*",), ()),
+}
+
+
+def service_permissions(role: Role) -> Permissions:
+    """Return what a service may do."""
+    publish, subscribe = _SERVICES[role]
+    inbox = subjects.service_inbox(role)
+    return Permissions(publish=publish, subscribe=(*subscribe, f"{inbox}.>"), inbox=inbox)
+
+
+def may_reply_to(subject: str, reply: str) -> bool:
+    """Tell whether a responder may answer a request on `subject` at `reply`.
+
+    Without this a caller could name another session's subject as its reply and have the service write there.
+    """
+    tokens = subject.split(".")
+    if len(tokens) == 5 and tokens[:2] == ["hermes", "store"]:
+        prefix = subjects.agent_inbox(tokens[2], int(tokens[3])) if tokens[3].isdigit() else ""
+    elif len(tokens) == 4 and tokens[:2] == ["hermes", "svc"]:
+        prefix = subjects.service_inbox(tokens[2])
+    else:
+        return False
+    return bool(prefix) and reply.startswith(prefix + ".") and "*" not in reply and ">" not in reply

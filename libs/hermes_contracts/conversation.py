@@ -1,0 +1,110 @@
+"""Neutral messages: what a transcript is made of. No word of any provider in it."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class Role(StrEnum):
+    """Who speaks. The system prompt is not a message: it is frozen beside the conversation."""
+
+    USER = "user"
+    ASSISTANT = "assistant"
+    TOOL = "tool"
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True)
+
+
+class TextPart(_Part):
+    """Plain text."""
+
+    type: Literal["text"] = "text"
+    text: str
+
+
+class ReasoningPart(_Part):
+    """A provider's thinking, kept because some providers want it back, signature and all."""
+
+    type: Literal["reasoning"] = "reasoning"
+    text: str
+    signature: str | None = None
+
+
+class ToolCallPart(_Part):
+    """A call the model asked for; `arguments` is the JSON text exactly as the model wrote it."""
+
+    type: Literal["tool_call"] = "tool_call"
+    id: str
+    name: str
+    arguments: str
+
+
+class ToolResultPart(_Part):
+    """The answer to a call."""
+
+    type: Literal["tool_result"] = "tool_result"
+    call_id: str
+    name: str
+    text: str
+    is_error: bool = False
+
+
+Part = Annotated[TextPart | ReasoningPart | ToolCallPart | ToolResultPart, Field(discriminator="type")]
+
+
+class Message(BaseModel):
+    """One message of a transcript. A tool message holds the results of one assistant message, in call order."""
+
+    model_config = ConfigDict(frozen=True)
+
+    role: Role
+    parts: tuple[Part, ...]
+
+    @classmethod
+    def user(cls, text: str) -> Message:
+        """Build a user message of one text."""
+        return cls(role=Role.USER, parts=(TextPart(text=text),))
+
+    @classmethod
+    def assistant(cls, text: str) -> Message:
+        """Build an assistant message of one text."""
+        return cls(role=Role.ASSISTANT, parts=(TextPart(text=text),))
+
+    def text(self) -> str:
+        """Return all text parts, joined."""
+        return "".join(p.text for p in self.parts if isinstance(p, TextPart))
+
+    def tool_calls(self) -> list[ToolCallPart]:
+        """Return the calls in this message, in order."""
+        return [p for p in self.parts if isinstance(p, ToolCallPart)]
+
+
+class Usage(BaseModel):
+    """Tokens of one or many model calls. `input_tokens` counts cached ones too."""
+
+    model_config = ConfigDict(frozen=True)
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cached_input_tokens: int = 0
+    reasoning_tokens: int = 0
+    model_calls: int = 0
+
+    def __add__(self, other: Usage) -> Usage:
+        """Add two usages, field by field."""
+        return Usage(**{name: getattr(self, name) + getattr(other, name) for name in type(self).model_fields})
+
+
+class ToolSpec(BaseModel):
+    """A tool as the model sees it; `parameters` is a JSON Schema object."""
+
+    model_config = ConfigDict(frozen=True)
+
+    name: str
+    description: str
+    parameters: dict[str, object]

@@ -1,0 +1,150 @@
+"""What travels on the bus. Bodies are JSON of these models, at most `MAX_BODY_BYTES`."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+
+from hermes_contracts import PROTOCOL_VERSION
+from hermes_contracts.names import DnsLabel, ObjectName, RoutingKey, Sid
+
+MAX_BODY_BYTES = 512 * 1024
+MAX_TEXT_CHARACTERS = 200_000
+"""Longest text of one message of a person."""
+
+HEADER_MESSAGE_ID = "Nats-Msg-Id"
+HEADER_ROUTE = "Hermes-Route"
+"""JSON of `Route`: lets the operator make a session without reading what the person wrote."""
+HEADER_SIGNATURE = "Hermes-Signature"
+"""ed25519 by the gateway over subject, message id, route and body (hermes_service.signing)."""
+HEADER_TRACE = "traceparent"
+
+UpdateId = Annotated[str, StringConstraints(min_length=1, max_length=200)]
+OwnerId = Annotated[str, StringConstraints(min_length=1, max_length=200)]
+ConversationId = Annotated[str, StringConstraints(pattern=r"^c[a-z2-7]{25}$")]
+
+
+class _Envelope(BaseModel):
+    model_config = ConfigDict(frozen=True)
+
+    version: int = PROTOCOL_VERSION
+
+
+class Route(_Envelope):
+    """The facts that make a session: who it belongs to, where it lives and which key it has."""
+
+    sid: Sid
+    namespace: DnsLabel
+    profile: ObjectName
+    owner: OwnerId
+    key: RoutingKey
+
+
+class Inbound(_Envelope):
+    """One message of a person, as the agent gets it.
+
+    `account` and `update_id` are the platform's own and identify the message for ever: a second delivery of the same
+    update is the same turn.
+    """
+
+    sid: Sid
+    conversation: ConversationId
+    channel: Annotated[str, StringConstraints(max_length=32)]
+    account: Annotated[str, StringConstraints(max_length=256)]
+    update_id: UpdateId
+    owner: OwnerId
+    sender: Annotated[str, StringConstraints(max_length=256)] = ""
+    text: Annotated[str, StringConstraints(max_length=MAX_TEXT_CHARACTERS)]
+    instructions: Annotated[str, StringConstraints(max_length=MAX_TEXT_CHARACTERS)] = ""
+    """What the caller adds to the system prompt; counts for the first turn of a conversation, then it is frozen."""
+    received_at: float
+    """Seconds since the epoch."""
+
+
+def message_id(sid: str, channel: str, account: str, update_id: str) -> str:
+    """Return the `Nats-Msg-Id` of an inbound message."""
+    return f"{sid}/{channel}/{account}/{update_id}"
+
+
+class Wake(_Envelope):
+    """Tells the operators that a session has something to do."""
+
+    route: Route
+
+
+class Delta(_Envelope):
+    """A piece of a running turn, as it happens; may be lost, never counts."""
+
+    turn_id: str
+    attempt: int
+    sequence: int
+    kind: Literal["text", "reasoning", "tool_started", "tool_finished"]
+    text: str = ""
+    tool: str = ""
+    call_id: str = ""
+
+
+class EventType(StrEnum):
+    """What a durable event says."""
+
+    TURN_STARTED = "turn.started"
+    TOOL_STARTED = "tool.started"
+    TOOL_FINISHED = "tool.finished"
+    TURN_DONE = "turn.done"
+    TURN_FAILED = "turn.failed"
+    TURN_DEAD = "turn.dead"
+    DELIVERY_FAILED = "delivery.failed"
+
+
+class Event(_Envelope):
+    """Something that happened to a session and will be remembered; published after the commit that made it true."""
+
+    sid: Sid
+    type: EventType
+    conversation: str = ""
+    turn_id: str = ""
+    account: str = ""
+    update_id: str = ""
+    at: float
+    data: dict[str, object] = Field(default_factory=dict)
+
+
+class Outbound(_Envelope):
+    """One part of an answer, to be sent by whoever owns the partition. `delivery_id` is the idempotency key."""
+
+    delivery_id: str
+    sid: Sid
+    turn_id: str
+    part: int
+    parts: int
+    channel: str
+    account: str
+    chat: str
+    thread: str
+    text: str
+
+
+class ControlHint(_Envelope):
+    """On `hermes.ctl.<sid>`: there are commands in the store."""
+
+    kind: Literal["commands"] = "commands"
+
+
+class Drain(_Envelope):
+    """On `hermes.ctl.<sid>.<epoch>`: stop pulling, finish or hand back, then report `drained`."""
+
+    kind: Literal["drain"] = "drain"
+    deadline_seconds: float = 20.0
+
+
+class Credentials(_Envelope):
+    """On `hermes.ctl.<sid>.<epoch>`: a fresh bus JWT for the same key, and a fresh token for the models service."""
+
+    kind: Literal["credentials"] = "credentials"
+    bus_jwt: str
+    models_token: str
+
+
+EpochOrder = Annotated[Drain | Credentials, Field(discriminator="kind")]

@@ -1,0 +1,103 @@
+"""Every string of ours that names something in Kubernetes. Nothing else in the project builds one."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+
+GROUP = "hermes.run"
+VERSION = "v1alpha1"
+API_VERSION = f"{GROUP}/{VERSION}"
+
+LABEL_SID = f"{GROUP}/sid"
+LABEL_EPOCH = f"{GROUP}/epoch"
+LABEL_PROFILE = f"{GROUP}/profile"
+LABEL_COMPONENT = "app.kubernetes.io/component"
+LABEL_PART_OF = "app.kubernetes.io/part-of"
+LABEL_EGRESS = f"{GROUP}/egress"
+
+FIELD_MANAGER = "hermes-operator"
+PROVIDER_SECRET_TYPE = f"{GROUP}/provider"
+
+MAX_NAME = 52
+"""Longest name of an object of ours, in characters: leaves room for suffixes of children within a DNS label's 63."""
+
+SID_PATTERN = r"^s[a-z2-7]{25}$"
+Sid = Annotated[str, StringConstraints(pattern=SID_PATTERN)]
+"""A session id: `s` and 25 characters of base32, 125 bits of SHA-256; safe in subjects, labels and file names."""
+
+DnsLabel = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", max_length=63)]
+ObjectName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", max_length=MAX_NAME)]
+
+KeyText = Annotated[str, StringConstraints(max_length=256)]
+
+
+class RoutingKey(BaseModel):
+    """Where a conversation lives, in the platform's own ids; equal keys are the same session."""
+
+    model_config = ConfigDict(frozen=True, populate_by_name=True)
+
+    channel: Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9-]{0,31}$")] = Field(
+        description="Kind of channel, for example api, webhook, slack, telegram"
+    )
+    account: KeyText = Field(default="", description="Account on the channel: workspace, bot, webhook route")
+    chat: KeyText = Field(default="", description="Chat, room or client-chosen session id")
+    thread: KeyText = Field(default="", description="Thread inside the chat")
+    user: KeyText = Field(default="", description="Person, where a session is a person's own")
+
+    def canonical(self) -> str:
+        """Return the key as one unambiguous string."""
+        return json.dumps([self.channel, self.account, self.chat, self.thread, self.user], ensure_ascii=False)
+
+
+def _hash(*parts: str) -> str:
+    digest = hashlib.sha256("\0".join(parts).encode()).digest()
+    return base64.b32encode(digest).decode().lower().rstrip("=")
+
+
+def session_id(namespace_uid: str, profile: str, key: RoutingKey) -> str:
+    """Derive the session id that everything durable is keyed by."""
+    return "s" + _hash("key", namespace_uid, profile, key.canonical())[:25]
+
+
+def session_id_of_object(uid: str) -> str:
+    """Derive the session id of a HermesSession that a person made without a key."""
+    return "s" + _hash("object", uid)[:25]
+
+
+def conversation_id(*parts: str) -> str:
+    """Derive the id of a conversation inside a session from what tells it apart (a thread, a client's id)."""
+    return "c" + _hash("conversation", *parts)[:25]
+
+
+def object_name(*parts: str, limit: int = MAX_NAME) -> str:
+    """Make one DNS label of free text: readable start, hash at the end, at most `limit` characters."""
+    readable = re.sub(r"[^a-z0-9]+", "-", "-".join(parts).lower()).strip("-")
+    digest = _hash("name", *parts)[:10]
+    head = readable[: limit - len(digest) - 1].strip("-")
+    return f"{head}-{digest}" if head and head[0].isalnum() else f"hs-{digest}"
+
+
+def session_object_name(profile: str, key: RoutingKey) -> str:
+    """Name of the HermesSession for a routing key."""
+    return object_name(profile, key.channel, key.user or key.chat, key.canonical())
+
+
+def pod_name(session: str, epoch: int) -> str:
+    """Name of a session's agent pod; one a session and epoch, so the API server refuses a second."""
+    return f"{session}-{epoch}"
+
+
+def credentials_name(session: str, epoch: int) -> str:
+    """Name of the Secret with the credentials of one session and epoch."""
+    return f"{session}-{epoch}"
+
+
+def workspace_name(session: str) -> str:
+    """Name of the PersistentVolumeClaim that keeps a session's workspace."""
+    return f"{session}-workspace"

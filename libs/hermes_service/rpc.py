@@ -1,0 +1,159 @@
+"""Calls and serves the store's methods over the bus."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+import structlog
+from nats.aio.client import Client
+from nats.aio.msg import Msg
+from nats.errors import Error as NatsError
+from nats.errors import NoRespondersError
+from nats.errors import TimeoutError as NatsTimeout
+from pydantic import BaseModel, ValidationError
+
+from hermes_contracts import subjects
+from hermes_contracts.bus_permissions import may_reply_to
+from hermes_contracts.errors import ErrorCode, HermesError
+from hermes_contracts.store_api import METHODS, Method, Reply
+
+log = structlog.get_logger()
+
+Req = TypeVar("Req", bound=BaseModel)
+Rep = TypeVar("Rep", bound=BaseModel)
+
+_BY_NAME = {method.name: method for method in METHODS}
+
+
+class StoreClient:
+    """Calls the store. A lost answer is asked for again, which every method allows, until `patience_seconds` are over."""
+
+    def __init__(self, bus: Client, subject: Callable[[str], str], *, patience_seconds: float = 30.0) -> None:
+        self._bus = bus
+        self._subject = subject
+        self._patience_seconds = patience_seconds
+
+    async def call(
+        self, method: Method[Req, Rep], request: Req, *, timeout_seconds: float = 5.0, patience_seconds: float | None = None
+    ) -> Rep:
+        """Return the store's answer. Raises HermesError: the store's own, or UNAVAILABLE when patience ran out."""
+        patience = self._patience_seconds if patience_seconds is None else patience_seconds
+        deadline = time.monotonic() + patience
+        payload = request.model_dump_json().encode()
+        pause = 0.05
+        while True:
+            try:
+                message = await self._bus.request(self._subject(method.name), payload, timeout=timeout_seconds)
+                return _read_reply(method, message.data)
+            except HermesError as error:
+                if not error.retryable or time.monotonic() + pause > deadline:
+                    raise
+            except (NatsTimeout, NoRespondersError, NatsError) as error:
+                if time.monotonic() + pause > deadline:
+                    raise HermesError(
+                        ErrorCode.UNAVAILABLE, f"the store does not answer ({method.name})", retryable=True
+                    ) from error
+            await asyncio.sleep(pause * random.uniform(0.5, 1.5))
+            pause = min(pause * 2, 2.0)
+
+
+def _read_reply(method: Method[Req, Rep], data: bytes) -> Rep:
+    reply = Reply.model_validate_json(data)
+    if reply.error is not None:
+        raise HermesError.from_body(reply.error)
+    return method.reply.model_validate(reply.result or {})
+
+
+@dataclass(frozen=True)
+class Caller:
+    """Who calls, as the bus enforced it in the subject. `sid` and `epoch` are an agent's only."""
+
+    role: str
+    sid: str = ""
+    epoch: int = 0
+
+
+Handler = Callable[[Caller, BaseModel], Awaitable[BaseModel]]
+
+
+def parse_subject(subject: str) -> tuple[Caller, str] | None:
+    """Return the caller and the method's name, or None for a subject that is none of ours."""
+    tokens = subject.split(".")
+    if len(tokens) == 5 and tokens[:2] == ["hermes", "store"] and tokens[3].isdigit():
+        return Caller("agent", tokens[2], int(tokens[3])), tokens[4]
+    if len(tokens) == 4 and tokens[:2] == ["hermes", "svc"]:
+        return Caller(tokens[2]), tokens[3]
+    return None
+
+
+class RpcServer:
+    """Serves methods in a queue group, at most `concurrency` at once; the rest waits in the client library's queue."""
+
+    def __init__(self, bus: Client, handlers: dict[str, Handler], *, concurrency: int = 64) -> None:
+        self._bus = bus
+        self._handlers = handlers
+        self._slots = asyncio.Semaphore(concurrency)
+        self._running: set[asyncio.Task[None]] = set()
+
+    async def start(self, queue: str) -> None:
+        """Subscribe; messages are answered until the connection is drained."""
+        for subject in ("hermes.store.*.*.*", "hermes.svc.*.*"):
+            await self._bus.subscribe(subject, queue=queue, cb=self._receive)
+
+    async def _receive(self, message: Msg) -> None:
+        await self._slots.acquire()
+        task = asyncio.create_task(self._answer(message))
+        self._running.add(task)
+        task.add_done_callback(self._finished)
+
+    def _finished(self, task: asyncio.Task[None]) -> None:
+        self._running.discard(task)
+        self._slots.release()
+
+    async def _answer(self, message: Msg) -> None:
+        parsed = parse_subject(message.subject)
+        if parsed is None or not may_reply_to(message.subject, message.reply):
+            log.warning("rpc.refused", subject=message.subject[:200], reason="reply subject is not the caller's inbox")
+            return
+        caller, name = parsed
+        started = time.perf_counter()
+        reply = await self._dispatch(caller, name, message.data)
+        code = reply.error.code if reply.error else "ok"
+        log.debug(
+            "rpc.call", method=name, role=caller.role, sid=caller.sid, code=code, seconds=time.perf_counter() - started
+        )
+        await self._bus.publish(message.reply, reply.model_dump_json().encode())
+
+    async def _dispatch(self, caller: Caller, name: str, data: bytes) -> Reply:
+        try:
+            method = _BY_NAME.get(name)
+            if method is None or name not in self._handlers:
+                raise HermesError(ErrorCode.NOT_FOUND, f"the store has no method {name[:64]!r}")
+            if caller.role not in method.callers:
+                raise HermesError(ErrorCode.FORBIDDEN, f"{caller.role[:32]} may not call {name}")
+            request = method.request.model_validate_json(data)
+            result = await self._handlers[name](caller, request)
+            return Reply(result=result.model_dump(mode="json"))
+        except ValidationError as error:
+            where = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()[:5])
+            return Reply(error=HermesError(ErrorCode.INVALID, f"{name}: {where}").body())
+        except HermesError as error:
+            return Reply(error=error.body())
+        except Exception:  # the outermost loop of a request: a bug must not stop the next one
+            log.exception("rpc.failed", method=name, role=caller.role)
+            return Reply(error=HermesError(ErrorCode.INTERNAL, f"{name} failed", retryable=True).body())
+
+
+def agent_store_client(bus: Client, sid: str, epoch: int, *, patience_seconds: float = 120.0) -> StoreClient:
+    """Return the store as the agent of one session and epoch calls it."""
+    return StoreClient(bus, lambda method: subjects.agent_store(sid, epoch, method), patience_seconds=patience_seconds)
+
+
+def service_store_client(bus: Client, role: str, *, patience_seconds: float = 10.0) -> StoreClient:
+    """Return the store as one of our services calls it."""
+    return StoreClient(bus, lambda method: subjects.service_store(role, method), patience_seconds=patience_seconds)

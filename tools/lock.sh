@@ -1,0 +1,10 @@
+#!/bin/sh
+# Writes locks/*.txt, one exact and hashed set of packages an image and one for development.
+# They name no package index, so a mirror needs no edit (docs/decisions/0001-locks.md).
+set -eu
+cd "$(dirname "$0")/.."
+lock() { uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-annotate \
+  --custom-compile-command "make lock" pyproject.toml "$@"; }
+for extra in agent operator gateway; do lock --extra "$extra" -o "locks/$extra.txt"; done
+lock --extra agent --extra operator --extra gateway --extra tracing --group dev -o locks/dev.txt
+lock --group conformance -o locks/conformance.txt
