@@ -1,4 +1,4 @@
-"""Records that say who may use the gateway: API keys and webhook routes. Both come from files that Secrets are mounted as."""
+"""Who may use the gateway: API keys and webhook routes. Both come from files that Secrets are mounted as."""
 
 from __future__ import annotations
 

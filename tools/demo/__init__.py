@@ -1,0 +1,1 @@
+"""A first conversation in the terminal, against the local stack or a cluster."""
