@@ -22,6 +22,8 @@ IN_STREAMS = tuple(f"HERMES_IN_{n}" for n in range(IN_STREAM_COUNT))
 
 PROFILES_BUCKET = "hermes-profiles"
 LEASES_BUCKET = "hermes-leases"
+IDEMPOTENCY_BUCKET = "hermes-idempotency"
+"""Idempotency-Keys of API callers, each with a digest of its message; entries live for a day."""
 
 
 def _bucket(sid: str, count: int) -> int:

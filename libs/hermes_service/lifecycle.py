@@ -8,7 +8,9 @@ import signal
 from collections.abc import Awaitable, Callable
 
 
-def run(main: Callable[[], Awaitable[None]]) -> None:
+def run(
+    main: Callable[[], Awaitable[None]], *, loop_factory: Callable[[], asyncio.AbstractEventLoop] | None = None
+) -> None:
     """Run `main` until it ends or a signal comes. A signal cancels it once; a second one is left to the default handler."""
 
     async def body() -> None:
@@ -24,4 +26,5 @@ def run(main: Callable[[], Awaitable[None]]) -> None:
         with contextlib.suppress(asyncio.CancelledError):
             await task
 
-    asyncio.run(body())
+    with asyncio.Runner(loop_factory=loop_factory) as runner:
+        runner.run(body())

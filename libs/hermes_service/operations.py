@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING
 
 from prometheus_client import REGISTRY, CollectorRegistry
@@ -49,6 +49,8 @@ class Operations:
             pass  # a probe that went away or speaks no HTTP gets no answer
         finally:
             writer.close()
+            with suppress(OSError):
+                await writer.wait_closed()
 
     def _answer(self, path: str) -> tuple[str, str, bytes]:
         if path == "/metrics":

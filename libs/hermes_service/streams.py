@@ -62,6 +62,7 @@ async def ensure_streams(js: JetStreamContext) -> None:
     for bucket in (
         KeyValueConfig(bucket=subjects.PROFILES_BUCKET, history=1, storage=StorageType.FILE),
         KeyValueConfig(bucket=subjects.LEASES_BUCKET, history=1, storage=StorageType.FILE, ttl=15),
+        KeyValueConfig(bucket=subjects.IDEMPOTENCY_BUCKET, history=1, storage=StorageType.FILE, ttl=86_400),
     ):
         try:
             await js.key_value(bucket.bucket)

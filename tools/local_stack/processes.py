@@ -127,6 +127,7 @@ async def http_ok(port: int, path: str) -> bool:
                 return b" 200 " in await reader.readline()
             finally:
                 writer.close()
+                await writer.wait_closed()
     except (OSError, TimeoutError):
         return False
 
@@ -138,4 +139,5 @@ async def tcp_open(port: int) -> bool:
     except OSError:
         return False
     writer.close()
+    await writer.wait_closed()
     return True
