@@ -1,0 +1,116 @@
+"""One installation of the chart for the whole run, and a namespace, a person and a Profile for each story."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from hermes_contracts.access import ApiKeyRecord, ApiKeys
+from hermes_contracts.installation import API_KEYS
+from hermes_contracts.names import API_VERSION
+from release import helm
+from release.kubectl import Object, apply, condition, get, until
+
+RELEASE = "e2e"
+NAMESPACE = "hermes-e2e"
+
+STORIES = (
+    "first-reply", "two-people", "conversation", "sleep", "kills", "probes", "broken", "rules",
+)  # fmt: skip
+"""One namespace a story: a test file asks for its own."""
+
+IDLE_SECONDS = 3600
+
+
+def api_key(story: str, person: str) -> str:
+    """API key of a person in a story: the same on every run, so that an installation can be used again."""
+    return f"e2e-{story}-{person}-key"
+
+
+PEOPLE = ("ann", "ben")
+
+
+def _records() -> ApiKeys:
+    return ApiKeys(
+        keys=tuple(
+            ApiKeyRecord(
+                id=f"{story}-{person}",
+                sha256=hashlib.sha256(api_key(story, person).encode()).hexdigest(),
+                owner=f"{person}@{story}",
+                namespace=f"e2e-{story}",
+                profiles=("default", "claim", "late"),
+            )
+            for story in STORIES
+            for person in PEOPLE
+        )
+    )
+
+
+def profile(story: str, name: str = "default", **spec: Any) -> Object:
+    """Return a Profile that answers by script."""
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "Profile",
+        "metadata": {"name": name, "namespace": f"e2e-{story}"},
+        "spec": {
+            "model": {"provider": "scripted", "name": "scripted-1"},
+            "idleTimeoutSeconds": IDLE_SECONDS,
+            "agent": {"resources": {"cpu": "20m"}},
+            "sandbox": {"resources": {"cpu": "20m", "memory": "256Mi"}},
+            **spec,
+        },
+    }
+
+
+VALUES: dict[str, Any] = {"tenants": [f"e2e-{story}" for story in STORIES]}
+
+
+async def install() -> None:
+    """Install or upgrade the chart and make what the stories share. May be repeated."""
+    await helm.make_namespace(NAMESPACE)
+    for story in STORIES:
+        await helm.make_namespace(f"e2e-{story}")
+    await apply(_keys_secret(), namespace=NAMESPACE)
+    await helm.install(RELEASE, NAMESPACE, VALUES)
+    for story in STORIES:
+        await apply(profile(story))
+    for story in STORIES:
+        await profile_ready(story)
+
+
+def _keys_secret() -> Object:
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": API_KEYS.name(RELEASE), "namespace": NAMESPACE},
+        "data": {"keys.json": base64.b64encode(_records().model_dump_json().encode()).decode()},
+    }
+
+
+async def profile_ready(story: str, name: str = "default") -> None:
+    """Wait until the operator says that a Profile is ready."""
+
+    async def ready() -> bool:
+        return condition(await get("profile", name, f"e2e-{story}"), "Ready").get("status") == "True"
+
+    await until(f"Profile {name} in e2e-{story} to be ready", ready)
+
+
+@dataclass(frozen=True)
+class Script:
+    """Lines that tell the scripted model what to do, one step a model call."""
+
+    steps: tuple[dict[str, Any], ...]
+
+    def text(self, said: str = "please") -> str:
+        """Return a message that carries the script."""
+        return "\n".join([said, *(f"#script {json.dumps(step)}" for step in self.steps)])
+
+
+def commands(*lines: str, say: str = "done") -> str:
+    """Return a message that has the agent run commands, one after the other, and then say something."""
+    steps = [{"calls": [{"name": "terminal", "arguments": {"command": line}}]} for line in lines]
+    return Script((*steps, {"say": say})).text()

@@ -1,0 +1,91 @@
+"""Somebody who talks to an agent over the API, as any OpenAI-compatible client would."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx
+
+from demo.chat import server_events
+from hermes_contracts.installation import PORT_API
+from release.forward import Forward
+from release.kubectl import until
+from tests.e2e.framework.installation import NAMESPACE, RELEASE, api_key
+
+_AWAY = (httpx.TransportError,)
+
+
+class Person:
+    """A person of a story. Every session id is theirs alone."""
+
+    def __init__(self, story: str, name: str = "ann") -> None:
+        self.namespace = f"e2e-{story}"
+        self._forward = Forward(f"{RELEASE}-gateway", PORT_API, NAMESPACE)
+        self._headers = {"Authorization": f"Bearer {api_key(story, name)}"}
+
+    async def __aenter__(self) -> Person:
+        await self._forward.open()
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self._forward.close()
+
+    async def request(self, method: str, path: str, **arguments: Any) -> httpx.Response:
+        """Send one request; tried again on another gateway when the connection breaks, as a client would."""
+
+        async def attempt() -> httpx.Response | None:
+            await self._forward.open()
+            headers = self._headers | arguments.pop("headers", {})
+            try:
+                async with httpx.AsyncClient(base_url=self._forward.url, timeout=180) as client:
+                    response = await client.request(method, path, headers=headers, **arguments)
+                    return None if response.status_code == 503 else response
+            except _AWAY:
+                arguments["headers"] = headers
+                await self._forward.close()
+                return None
+
+        found: httpx.Response = await until(f"{method} {path} to be answered", attempt, deadline_seconds=240)
+        return found
+
+    async def say(self, session: str, text: str, *, profile: str = "default", key: str | None = None) -> str:
+        """Send a message, wait for the answer and return its text. `key` makes a repetition the same turn."""
+        headers = {"X-Hermes-Session-Id": session} | ({"Idempotency-Key": key} if key else {})
+        body = {"model": profile, "messages": [{"role": "user", "content": text}]}
+        response = await self.request("POST", "/v1/chat/completions", json=body, headers=headers)
+        assert response.status_code == 200, response.text
+        return str(response.json()["choices"][0]["message"]["content"])
+
+    @asynccontextmanager
+    async def streaming(self, session: str, text: str) -> AsyncIterator[AsyncIterator[dict[str, Any]]]:
+        """Send a message and read the stream of its answer, one JSON chunk at a time."""
+        body = {"model": "default", "stream": True, "messages": [{"role": "user", "content": text}]}
+        headers = self._headers | {"X-Hermes-Session-Id": session}
+        async with (
+            httpx.AsyncClient(base_url=self._forward.url, timeout=180) as client,
+            client.stream("POST", "/v1/chat/completions", json=body, headers=headers) as response,
+        ):
+            assert response.status_code == 200, await response.aread()
+            yield _chunks(response)
+
+    async def sessions(self) -> list[dict[str, Any]]:
+        """List the person's sessions."""
+        response = await self.request("GET", "/api/sessions")
+        assert response.status_code == 200, response.text
+        return list(response.json()["data"])
+
+
+async def _chunks(response: httpx.Response) -> AsyncIterator[dict[str, Any]]:
+    async for event in server_events(response):
+        if event.data == "[DONE]":
+            return
+        yield {"event": event.name, **json.loads(event.data)}
+
+
+def content(chunk: dict[str, Any]) -> str:
+    """Return the text in a chunk of a stream."""
+    choices = chunk.get("choices") or [{}]
+    return str(choices[0].get("delta", {}).get("content") or "")

@@ -1,0 +1,78 @@
+"""Something is missing or wrong: a condition and an Event say what, and it heals by itself when the cause goes."""
+
+from __future__ import annotations
+
+import asyncio
+
+from release.kubectl import Object, apply, kubectl
+from tests.e2e.framework.installation import profile
+from tests.e2e.framework.person import Person
+from tests.e2e.framework.sessions import condition_of, events_of, only_session, pod_running
+
+STORY = "broken"
+NAMESPACE = f"e2e-{STORY}"
+
+
+def _secret(**data: str) -> Object:
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": "provider-key", "namespace": NAMESPACE},
+        "type": "hermes.run/provider",
+        "stringData": data,
+    }
+
+
+async def test_a_missing_secret_is_named_and_heals() -> None:
+    await kubectl("delete", "secret", "provider-key", "-n", NAMESPACE, "--ignore-not-found")
+    model = {"provider": "openai", "name": "m", "secretRef": {"name": "provider-key"}}
+    await apply(profile(STORY, "late", model=model))
+    found = await condition_of(NAMESPACE, "profile", "late", "Ready", status="False")
+    assert "provider-key" in found["message"]
+    async with Person(STORY) as ann:
+        answer = await ann.request(
+            "POST", "/v1/models", json={}
+        )  # an unknown method on a known path gets a proper error, not a stack trace
+        assert answer.status_code == 405
+    await apply(_secret(**{"api-key": "sk-e2e-not-a-real-key", "hosts": "api.example.com"}))
+    await condition_of(NAMESPACE, "profile", "late", "Ready", status="False")
+    await apply(_secret(**{"api-key": "sk-e2e-not-a-real-key", "hosts": "api.openai.com"}))
+    await condition_of(NAMESPACE, "profile", "late", "Ready", status="True")
+    described = await kubectl("describe", "profile", "late", "-n", NAMESPACE)
+    assert "sk-e2e" not in described
+
+
+async def test_an_image_that_cannot_be_pulled_is_explained_and_heals() -> None:
+    await apply(profile(STORY, "claim", sandbox={"image": "localhost/no-such-image:1", "resources": {"cpu": "20m"}}))
+    await condition_of(NAMESPACE, "profile", "claim", "Ready", status="True")
+    async with Person(STORY) as ann:
+        waiting = asyncio.create_task(ann.say("image", "hello", profile="claim"))
+        (session,) = await only_session(NAMESPACE)
+        name = session["metadata"]["name"]
+        found = await condition_of(NAMESPACE, "hermessession", name, "SandboxReady", status="False")
+        assert "no-such-image" in found["message"]
+        assert await events_of(NAMESPACE, name)
+        await apply(profile(STORY, "claim", sandbox={"resources": {"cpu": "20m"}}))
+        assert await waiting
+        await pod_running(NAMESPACE, name)
+        await condition_of(NAMESPACE, "hermessession", name, "Ready", status="True")
+
+
+async def test_a_quota_that_forbids_the_pod_is_explained_and_heals() -> None:
+    quota = {
+        "apiVersion": "v1",
+        "kind": "ResourceQuota",
+        "metadata": {"name": "tight", "namespace": NAMESPACE},
+        "spec": {"hard": {"pods": "0"}},
+    }
+    await kubectl("delete", "hs", "--all", "-n", NAMESPACE)
+    await kubectl("delete", "pods", "--all", "-n", NAMESPACE, "--wait")
+    await apply(quota)
+    async with Person(STORY) as ann:
+        waiting = asyncio.create_task(ann.say("quota", "hello"))
+        (session,) = await only_session(NAMESPACE)
+        name = session["metadata"]["name"]
+        found = await condition_of(NAMESPACE, "hermessession", name, "Scheduled", status="False")
+        assert "quota" in found["message"].lower()
+        await kubectl("delete", "resourcequota", "tight", "-n", NAMESPACE)
+        assert await waiting
