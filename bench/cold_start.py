@@ -1,0 +1,111 @@
+"""Message published to first message consumed, in a new pod on the cluster, beside a bare pod of the same shape in the same run.
+
+The bare pod has the same two containers, limits and images; its agent container only prints the time at its first line of
+Python. Both are measured from this machine: from before the request is sent, with the clock that cluster and script share.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+import uuid
+from typing import Any
+
+import httpx
+
+from bench.report import emit, percentile
+from hermes_contracts.installation import PORT_API
+from release import helm
+from release.forward import forwarded
+from release.kubectl import get_all, kubectl, until
+
+NAMESPACE = RELEASE = "hermes"
+SAMPLES = 12
+
+
+async def _answer(client: httpx.AsyncClient, session: str) -> float:
+    body = {"model": "default", "messages": [{"role": "user", "content": "hello"}]}
+    started = time.perf_counter()
+    response = await client.post("/v1/chat/completions", json=body, headers={"X-Hermes-Session-Id": session})
+    response.raise_for_status()
+    return (time.perf_counter() - started) * 1000
+
+
+async def _session_of(sid_owner_chat: str) -> dict[str, Any]:
+    async def found() -> dict[str, Any] | None:
+        sessions = await get_all("hermessessions", NAMESPACE)
+        mine = [s for s in sessions if s["spec"].get("key", {}).get("chat") == sid_owner_chat]
+        return mine[0] if mine and mine[0].get("status", {}).get("startupMilliseconds") else None
+
+    return dict(await until("the session's start-up breakdown", found))
+
+
+def _bare(template: dict[str, Any], name: str) -> dict[str, Any]:
+    """Strip a session's pod to its shape: same images, limits and volumes, no credentials and nothing to do."""
+    spec = json.loads(json.dumps(template["spec"]))
+    for key in ("nodeName", "serviceAccountName", "serviceAccount", "tolerations", "priority", "preemptionPolicy"):
+        spec.pop(key, None)
+    secrets = {v["name"] for v in spec["volumes"] if "secret" in v}
+    spec["volumes"] = [v for v in spec["volumes"] if v["name"] not in secrets]
+    (sandbox,), (agent,) = spec["initContainers"], spec["containers"]
+    for container in (sandbox, agent):
+        container["volumeMounts"] = [m for m in container["volumeMounts"] if m["name"] not in secrets]
+        container.pop("env", None)
+        container.pop("args", None)
+    sandbox["command"] = ["python3", "-I", "-S", "-c", "import time; time.sleep(3600)"]
+    agent["command"] = [
+        "/app/bin/python3",
+        "-I",
+        "-S",
+        "-c",
+        "import time; print(time.time(), flush=True); time.sleep(3600)",
+    ]
+    spec["terminationGracePeriodSeconds"] = 1
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": NAMESPACE}, "spec": spec}
+
+
+async def _bare_start(template: dict[str, Any]) -> float:
+    name = f"bare-{uuid.uuid4().hex[:8]}"
+    manifest = json.dumps(_bare(template, name))
+    started = time.time()
+    await kubectl("create", "-f", "-", stdin=manifest)
+
+    async def first_line() -> str:
+        try:
+            return await kubectl("logs", "-n", NAMESPACE, name, "-c", "agent")
+        except Exception:  # not started yet: kubectl says so in many ways
+            return ""
+
+    try:
+        return (float(await until("the bare pod's first line", first_line)) - started) * 1000
+    finally:
+        await kubectl("delete", "pod", name, "-n", NAMESPACE, "--wait=true")
+
+
+async def main() -> None:
+    """Alternate ours and bare, so that both see the same machine."""
+    key = await helm.first_api_key(RELEASE, NAMESPACE)
+    ours, bare, phases = list[float](), list[float](), list[dict[str, float]]()
+    async with forwarded(f"{RELEASE}-gateway", PORT_API, NAMESPACE) as forward:
+        headers = {"Authorization": f"Bearer {key}"}
+        async with httpx.AsyncClient(base_url=forward.url, headers=headers, timeout=120) as client:
+            for _ in range(SAMPLES):
+                chat = f"cold-{uuid.uuid4().hex[:8]}"
+                ours.append(await _answer(client, chat))
+                hot = await _answer(client, chat)
+                ours[-1] -= hot
+                session = await _session_of(chat)
+                phases.append(session["status"]["startupMilliseconds"])
+                (pod,) = await get_all("pods", NAMESPACE, f"hermes.run/sid={session['status']['id']}")
+                await kubectl("delete", "hs", session["metadata"]["name"], "-n", NAMESPACE, "--wait=true")
+                bare.append(await _bare_start(pod))
+    emit("cold_start", ours, what="first answer less a hot turn")
+    emit("bare_pod", bare, what="API call to first line of Python, same two containers")
+    emit("cold_start_ratio", ratio=round(percentile(ours, 0.5) / percentile(bare, 0.5), 2))
+    for phase in phases[0]:
+        emit("cold_start_phase", [p.get(phase, 0.0) for p in phases], phase=phase)
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

@@ -1,0 +1,71 @@
+"""Platform time of a hot turn: HTTP in to HTTP out, scripted model without delay, on the local stack. Then memory of each process."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import tempfile
+import time
+from pathlib import Path
+
+import httpx
+
+from bench.report import emit
+from local_stack.runner import LocalRunner
+from local_stack.stack import Stack, running_stack
+
+WARM_UP, SAMPLES = 20, 200
+
+
+async def _turn(client: httpx.AsyncClient, text: str) -> float:
+    body = {"model": "default", "messages": [{"role": "user", "content": text}]}
+    started = time.perf_counter()
+    response = await client.post("/v1/chat/completions", json=body, headers={"X-Hermes-Session-Id": "bench"})
+    elapsed = (time.perf_counter() - started) * 1000
+    response.raise_for_status()
+    return elapsed
+
+
+def _resident_mib(pid: int) -> float:
+    status = Path(f"/proc/{pid}/status").read_text()
+    kib = next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmRSS"))
+    return round(kib / 1024, 1)
+
+
+def _emit_memory(stack: Stack, runner: LocalRunner) -> None:
+    (session,) = runner.sessions.values()
+    pids = {name: stack.processes[name].pid for name in ("gateway", "store", "models")}
+    pids |= {"agent": session.agent.pid, "sandboxd": session.sandbox.pid}
+    for name, pid in pids.items():
+        emit("resident_memory", process=name, mib=_resident_mib(pid))
+
+
+async def _measure(stack: Stack) -> None:
+    headers = {"Authorization": f"Bearer {stack.api_key}"}
+    async with httpx.AsyncClient(base_url=stack.api_url, headers=headers, timeout=60) as client:
+        first = await _turn(client, "hello")
+        emit("first_turn_local_processes", [first])
+        for _ in range(WARM_UP):
+            await _turn(client, "hello")
+        emit("hot_turn", [await _turn(client, "hello") for _ in range(SAMPLES)])
+
+
+async def main() -> None:
+    """Run the stack, measure, print."""
+    with tempfile.TemporaryDirectory(prefix="hermes-bench-") as name:
+        folder = Path(name)
+        folder.chmod(0o711)
+        async with running_stack(folder) as stack:
+            runner = LocalRunner(stack)
+            task = asyncio.create_task(runner.run())
+            try:
+                await _measure(stack)
+                _emit_memory(stack, runner)
+            finally:
+                task.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await task
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

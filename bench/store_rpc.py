@@ -1,0 +1,90 @@
+"""What an agent waits for the store: open_turn, append and commit over the bus, synced to disk, one turn after the other.
+
+Starts its own PostgreSQL, nats-server and store. Run: `PYTHONPATH=libs:gateway_image:. python bench/store_rpc.py [turns]`.
+Prints one JSON line; times are milliseconds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import platform
+import sys
+import time
+from collections.abc import Awaitable
+
+from hermes_contracts.bus_permissions import Role
+from hermes_contracts.conversation import Message, Usage
+from hermes_contracts.store_api import (
+    APPEND, COMMIT, OPEN_TURN, AppendRequest, CommitRequest, JournalEntry, OpenTurnRequest, SUMMARIES,
+    SessionIdsRequest,
+)  # fmt: skip
+from tests.integration.store.harness import World, awake, new_session, running_servers
+
+TEXT = "The build failed because a test expected four and got five. " * 32
+USAGE = Usage(input_tokens=1200, output_tokens=80, model_calls=1)
+WARM_UP_TURNS = 20
+
+
+async def timed(samples: dict[str, list[float]], name: str, call: Awaitable[object]) -> object:
+    started = time.perf_counter()
+    reply = await call
+    samples.setdefault(name, []).append((time.perf_counter() - started) * 1000)
+    return reply
+
+
+async def measure(world: World, turns: int) -> dict[str, list[float]]:
+    session = new_session()
+    agent = await world.agent(session.sid, await awake(world, session))
+    operator = await world.service(Role.OPERATOR)
+    samples: dict[str, list[float]] = {}
+    for number in range(turns + WARM_UP_TURNS):
+        into = samples if number >= WARM_UP_TURNS else {}
+        request = OpenTurnRequest(inbound=session.inbound(f"u{number}"), ack_subject=f"$JS.ACK.{number}", stream_sequence=number)
+        opened = await timed(into, "open_turn", agent.call(OPEN_TURN, request))
+        turn_id = opened.turn_id  # type: ignore[attr-defined]
+        append = AppendRequest(
+            turn_id=turn_id,
+            step=0,
+            messages=(Message.user("hello"), Message.assistant(TEXT)),
+            journal=(JournalEntry(call_id="call", tool="terminal", state="started"),),
+            usage=USAGE,
+        )
+        await timed(into, "append", agent.call(APPEND, append))
+        commit = CommitRequest(
+            turn_id=turn_id, step=1, messages=(Message.assistant(TEXT),), outcome="done", reply=TEXT, reason="stop", usage=USAGE
+        )
+        await timed(into, "commit", agent.call(COMMIT, commit))
+        await timed(into, "summaries", operator.call(SUMMARIES, SessionIdsRequest(sids=(session.sid,))))
+    await world.close_clients()
+    return samples
+
+
+def describe(values: list[float]) -> dict[str, float]:
+    ordered = sorted(values)
+    at = {f"p{part}": ordered[min(len(ordered) - 1, len(ordered) * part // 100)] for part in (50, 95, 99)}
+    return {name: round(value, 3) for name, value in at.items()}
+
+
+def main() -> None:
+    turns = int(sys.argv[1]) if len(sys.argv) > 1 else 500
+    with running_servers() as world:
+        world.new_database()
+        store = world.store()
+        store.start()
+        try:
+            samples = asyncio.run(measure(world, turns))
+        finally:
+            store.terminate()
+    result = {
+        "bench": "store_rpc",
+        "samples": turns,
+        "milliseconds": {name: describe(values) for name, values in samples.items()},
+        "machine": {"cpus": os.cpu_count(), "platform": platform.platform(), "load": os.getloadavg()[0]},
+    }
+    print(json.dumps(result))
+
+
+if __name__ == "__main__":
+    main()
