@@ -1,4 +1,4 @@
-"""Message published to first message consumed, in a new pod on the cluster, beside a bare pod of the same shape in the same run.
+"""Message published to first message consumed, in a new pod on the cluster, beside a bare pod of the same shape.
 
 The bare pod has the same two containers, limits and images; its agent container only prints the time at its first line of
 Python. Both are measured from this machine: from before the request is sent, with the clock that cluster and script share.
@@ -18,7 +18,7 @@ from bench.report import emit, percentile
 from hermes_contracts.installation import PORT_API
 from release import helm
 from release.forward import forwarded
-from release.kubectl import get_all, kubectl, until
+from release.kubectl import CommandFailed, get_all, kubectl, until
 
 NAMESPACE = RELEASE = "hermes"
 SAMPLES = 12
@@ -74,7 +74,7 @@ async def _bare_start(template: dict[str, Any]) -> float:
     async def first_line() -> str:
         try:
             return await kubectl("logs", "-n", NAMESPACE, name, "-c", "agent")
-        except Exception:  # not started yet: kubectl says so in many ways
+        except CommandFailed:  # not started yet
             return ""
 
     try:

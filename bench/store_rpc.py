@@ -41,7 +41,9 @@ async def measure(world: World, turns: int) -> dict[str, list[float]]:
     samples: dict[str, list[float]] = {}
     for number in range(turns + WARM_UP_TURNS):
         into = samples if number >= WARM_UP_TURNS else {}
-        request = OpenTurnRequest(inbound=session.inbound(f"u{number}"), ack_subject=f"$JS.ACK.{number}", stream_sequence=number)
+        request = OpenTurnRequest(
+            inbound=session.inbound(f"u{number}"), ack_subject=f"$JS.ACK.{number}", stream_sequence=number
+        )
         opened = await timed(into, "open_turn", agent.call(OPEN_TURN, request))
         turn_id = opened.turn_id  # type: ignore[attr-defined]
         append = AppendRequest(
@@ -53,7 +55,13 @@ async def measure(world: World, turns: int) -> dict[str, list[float]]:
         )
         await timed(into, "append", agent.call(APPEND, append))
         commit = CommitRequest(
-            turn_id=turn_id, step=1, messages=(Message.assistant(TEXT),), outcome="done", reply=TEXT, reason="stop", usage=USAGE
+            turn_id=turn_id,
+            step=1,
+            messages=(Message.assistant(TEXT),),
+            outcome="done",
+            reply=TEXT,
+            reason="stop",
+            usage=USAGE,
         )
         await timed(into, "commit", agent.call(COMMIT, commit))
         await timed(into, "summaries", operator.call(SUMMARIES, SessionIdsRequest(sids=(session.sid,))))

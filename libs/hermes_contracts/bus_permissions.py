@@ -68,7 +68,7 @@ _SERVICES: dict[Role, tuple[tuple[str, ...], tuple[str, ...]]] = {
             f"$JS.ACK.{subjects.EVENTS_STREAM}.>",
             *(
                 f"$JS.API.{call}.KV_{bucket}{tail}"
-                for bucket in (subjects.PROFILES_BUCKET, subjects.LEASES_BUCKET)
+                for bucket in (subjects.PROFILES_BUCKET, subjects.LEASES_BUCKET, subjects.IDEMPOTENCY_BUCKET)
                 for call, tail in (
                     ("STREAM.INFO", ""),
                     ("STREAM.MSG.GET", ""),
@@ -81,6 +81,7 @@ _SERVICES: dict[Role, tuple[tuple[str, ...], tuple[str, ...]]] = {
                 )
             ),
             f"$KV.{subjects.LEASES_BUCKET}.>",
+            f"$KV.{subjects.IDEMPOTENCY_BUCKET}.*",
             "$JS.FC.>",
         ),
         ("hermes.delta.*.*", "hermes.event.*"),

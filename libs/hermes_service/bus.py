@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -47,10 +48,18 @@ class BusCredentials:
         )
 
 
-async def connect(url: str, credentials: BusCredentials, *, name: str, inbox: str) -> Client:
+async def connect(
+    url: str,
+    credentials: BusCredentials,
+    *,
+    name: str,
+    inbox: str,
+    on_reconnected: Callable[[], None] | None = None,
+) -> Client:
     """Connect, waiting for the server if need be; afterwards reconnect for ever.
 
-    `inbox` is the prefix that the credential may receive replies under.
+    `inbox` is the prefix that the credential may receive replies under. `on_reconnected` is called after each reconnect,
+    when subscriptions are back: requests that were waiting on the server are gone.
     """
 
     def sign(nonce: str) -> bytes:
@@ -65,6 +74,8 @@ async def connect(url: str, credentials: BusCredentials, *, name: str, inbox: st
 
     async def on_reconnect() -> None:
         log.info("bus.reconnected")
+        if on_reconnected is not None:
+            on_reconnected()
 
     return await nats.connect(
         url,
