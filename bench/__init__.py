@@ -1,1 +1,1 @@
-"""Measurements: each script prints JSON lines; `python -m bench` runs them, keeps the lines and writes the README's table."""
+"""Measurements: each prints JSON lines; `python -m bench` runs them, keeps the lines and writes the table in the README."""

@@ -1,4 +1,4 @@
-"""Platform time of a hot turn, HTTP in to HTTP out with an instant model, on the local stack; then memory of each process."""
+"""Platform time of a hot turn, HTTP in to HTTP out, with an instant model on the local stack; then memory by process."""
 
 from __future__ import annotations
 
