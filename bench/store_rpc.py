@@ -17,7 +17,14 @@ from collections.abc import Awaitable
 from hermes_contracts.bus_permissions import Role
 from hermes_contracts.conversation import Message, Usage
 from hermes_contracts.store_api import (
-    APPEND, COMMIT, OPEN_TURN, AppendRequest, CommitRequest, JournalEntry, OpenTurnRequest, SUMMARIES,
+    APPEND,
+    COMMIT,
+    OPEN_TURN,
+    SUMMARIES,
+    AppendRequest,
+    CommitRequest,
+    JournalEntry,
+    OpenTurnRequest,
     SessionIdsRequest,
 )  # fmt: skip
 from tests.integration.store.harness import World, awake, new_session, running_servers

@@ -1,0 +1,108 @@
+"""The table of methods: name, handler, and what is told to whom after the commit."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Awaitable, Callable
+from typing import TypeVar, cast
+
+from nats.aio.client import Client
+from nats.errors import Error as NatsError
+from pydantic import BaseModel
+
+from hermes_contracts import store_api, subjects
+from hermes_contracts.envelopes import ControlHint
+from hermes_contracts.errors import HermesError
+from hermes_contracts.store_api import Method, PutCommandReply, PutCommandRequest
+from hermes_gateway.store import metrics
+from hermes_gateway.store.commands import Commands
+from hermes_gateway.store.conversations import Conversations
+from hermes_gateway.store.database import Database
+from hermes_gateway.store.deliveries import Deliveries
+from hermes_gateway.store.epochs import Epochs
+from hermes_gateway.store.relay import Relay
+from hermes_gateway.store.sessions import Sessions
+from hermes_gateway.store.steps import Steps
+from hermes_gateway.store.turns import Turns
+from hermes_gateway.store.usage import UsageLedger
+from hermes_service.rpc import Caller, Handler
+
+Req = TypeVar("Req", bound=BaseModel)
+Rep = TypeVar("Rep", bound=BaseModel)
+Typed = Callable[[Caller, Req], Awaitable[Rep]]
+
+
+class Table:
+    """Collects handlers by method; each is timed, and relayed after when it may have written to the outbox."""
+
+    def __init__(self, relay: Relay) -> None:
+        self._relay = relay
+        self.handlers: dict[str, Handler] = {}
+
+    def add(
+        self, method: Method[Req, Rep], handler: Typed[Req, Rep], writes: Callable[[Caller, Req], str] | None = None
+    ) -> None:
+        """Serve a method; `writes` names the session whose outbox rows wait afterwards."""
+
+        async def serve(caller: Caller, request: BaseModel) -> BaseModel:
+            typed, started, code = cast("Req", request), time.perf_counter(), "internal"
+            try:
+                reply = await handler(caller, typed)
+                code = "ok"
+            except HermesError as error:
+                code = error.code
+                raise
+            finally:
+                metrics.CALL_SECONDS.labels(method.name, code).observe(time.perf_counter() - started)
+            if writes is not None:
+                self._relay.hint(writes(caller, typed))
+            return reply
+
+        self.handlers[method.name] = serve
+
+
+def build_handlers(database: Database, relay: Relay, bus: Client) -> dict[str, Handler]:
+    """Return every method of the store."""
+    table = Table(relay)
+    turns, steps, conversations, sessions = Turns(database), Steps(database), Conversations(database), Sessions(database)
+    epochs, commands, deliveries = Epochs(database), Commands(database), Deliveries(database)
+
+    async def put_command(caller: Caller, request: PutCommandRequest) -> PutCommandReply:
+        reply = await commands.put(caller, request)
+        if reply.result is None:
+            await _hint_control(bus, request.sid)
+        return reply
+
+    def own(caller: Caller, _: BaseModel) -> str:
+        return caller.sid
+
+    table.add(store_api.OPEN_TURN, turns.open_turn, own)
+    table.add(store_api.APPEND, steps.append, own)
+    table.add(store_api.COMMIT, steps.commit, own)
+    table.add(store_api.LOAD, conversations.load)
+    table.add(store_api.FREEZE_PROMPT, conversations.freeze_prompt)
+    table.add(store_api.REPORT, sessions.report)
+    table.add(store_api.TAKE_COMMANDS, commands.take)
+    table.add(store_api.FINISH_COMMAND, commands.finish)
+    table.add(store_api.RAISE_EPOCH, epochs.raise_epoch)
+    table.add(store_api.SUMMARIES, epochs.summaries)
+    table.add(store_api.BURY, turns.bury, lambda _, request: request.inbound.sid)
+    table.add(store_api.PURGE, epochs.purge)
+    table.add(store_api.PUT_COMMAND, put_command)
+    table.add(store_api.CREATE_SESSION, sessions.create)
+    table.add(store_api.GET_SESSION, sessions.get)
+    table.add(store_api.LIST_SESSIONS, sessions.list)
+    table.add(store_api.DELETE_SESSION, sessions.delete)
+    table.add(store_api.TRANSCRIPT, conversations.transcript)
+    table.add(store_api.GET_TURN, sessions.get_turn)
+    table.add(store_api.BEGIN_DELIVERY, deliveries.begin)
+    table.add(store_api.FINISH_DELIVERY, deliveries.finish, lambda _, request: request.delivery_id.split(".")[0])
+    table.add(store_api.RECORD_USAGE, UsageLedger(database).record)
+    return table.handlers
+
+
+async def _hint_control(bus: Client, sid: str) -> None:
+    # A hint may be lost: agents also look when a turn starts and after a reconnect.
+    with contextlib.suppress(NatsError):
+        await bus.publish(subjects.control(sid), ControlHint().model_dump_json().encode())

@@ -1,0 +1,61 @@
+"""Cleans up what nothing needs any more, a bounded batch at a time; several replicas may do it at once."""
+
+from __future__ import annotations
+
+import asyncio
+
+import structlog
+
+from hermes_contracts.errors import HermesError
+from hermes_gateway.store.commands import COMMAND_LIFE_SECONDS
+from hermes_gateway.store.database import Database, Scope, Statement
+
+log = structlog.get_logger()
+
+_EVERY_SECONDS = 60.0
+_BATCH = 2000
+
+_OUTBOX = """
+delete from outbox where id in (select id from outbox where relayed_at < now() - make_interval(secs => %s)
+    order by relayed_at limit %s for update skip locked)
+"""
+_STEPS = """
+delete from steps where (sid, turn_id, step) in (
+    select s.sid, s.turn_id, s.step from steps s join turns t using (sid, turn_id)
+    where t.settled_at < now() - make_interval(secs => %s) limit %s)
+"""
+_JOURNAL = """
+delete from journal where (sid, turn_id, call_id) in (
+    select j.sid, j.turn_id, j.call_id from journal j join turns t using (sid, turn_id)
+    where t.settled_at < now() - make_interval(secs => %s) limit %s)
+"""
+_COMMANDS = """
+update commands set result = 'Nobody was running to do this.', finished_at = now()
+where result is null and created_at < now() - make_interval(secs => %s)
+"""
+
+
+def clean_statements(outbox_seconds: int, detail_seconds: int) -> list[Statement]:
+    """Return one pass of cleaning."""
+    return [
+        (_OUTBOX, (outbox_seconds, _BATCH)),
+        (_JOURNAL, (detail_seconds, _BATCH)),
+        (_STEPS, (detail_seconds, _BATCH)),
+        (_COMMANDS, (COMMAND_LIFE_SECONDS,)),
+    ]
+
+
+async def _clean(database: Database, statement: Statement) -> None:
+    await database.run(Scope(task="janitor"), lambda transaction: transaction.commit(statement))
+
+
+async def clean_for_ever(database: Database, *, outbox_seconds: int, detail_seconds: int) -> None:
+    """Clean once a minute."""
+    statements = clean_statements(outbox_seconds, detail_seconds)
+    while True:
+        try:
+            for statement in statements:
+                await _clean(database, statement)
+        except HermesError as error:
+            log.warning("store.janitor.failed", error=error.message)
+        await asyncio.sleep(_EVERY_SECONDS)

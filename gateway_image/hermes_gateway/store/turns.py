@@ -1,0 +1,185 @@
+"""Opens turns, gives messages up. Both lock the session's row first, so one session's turns change one at a time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import LiteralString
+
+from hermes_contracts.conversation import Usage
+from hermes_contracts.envelopes import EventType, Inbound
+from hermes_contracts.errors import ErrorCode, HermesError
+from hermes_contracts.names import RoutingKey
+from hermes_contracts.store_api import (
+    SETTLED,
+    BuryRequest,
+    Empty,
+    JournalEntry,
+    OpenTurnReply,
+    OpenTurnRequest,
+    TurnState,
+)  # fmt: skip
+from hermes_gateway.store import rules
+from hermes_gateway.store.answers import split_reply, storable
+from hermes_gateway.store.database import Database, Row, Scope, Statement, Transaction
+from hermes_gateway.store.deliveries import EXPECT_DELIVERIES
+from hermes_gateway.store.outbox import TELL, TurnFacts, dead_row, event_row, outcome_row, part_rows, tell
+from hermes_gateway.store.rules import FoundTurn, Opening
+from hermes_service.rpc import Caller
+
+LOCK_SESSION = "select epoch, key, last_sequence from sessions where sid = %s for update"
+
+_FIND_TURN = """
+select turn_id, state, attempt, epoch, ack_subject, handed_back,
+    (select coalesce(max(step) + 1, 0) from steps
+        where steps.sid = turns.sid and steps.turn_id = turns.turn_id) as next_step,
+    (select json_agg(json_build_object('call_id', call_id, 'tool', tool, 'state', state) order by step, ordinal)
+        from journal where journal.sid = turns.sid and journal.turn_id = turns.turn_id) as journal
+from turns where sid = %s and channel = %s and account = %s and update_id = %s
+"""
+
+_OPEN: LiteralString = f"""
+with opened as (
+    insert into turns
+        (sid, turn_id, cid, channel, account, update_id, state, attempt, epoch, ack_subject, stream_sequence, inbound)
+    values (%(sid)s, %(turn_id)s, %(cid)s, %(channel)s, %(account)s, %(update_id)s, 'running', 1, %(epoch)s,
+        %(ack_subject)s, %(stream_sequence)s, %(inbound)s)
+), told as ({TELL})
+update sessions set turns = turns + 1, last_activity = now() where sid = %(sid)s
+"""
+
+_RESUME_TURN = """
+update turns set attempt = %s, epoch = %s, ack_subject = %s, stream_sequence = %s, handed_back = false, state = 'running'
+where sid = %s and turn_id = %s
+"""
+
+_BURY: LiteralString = f"""
+with buried as (
+    update turns set state = 'dead', reply = %(reply)s, reason = %(reason)s, settled_at = now()
+    where sid = %(sid)s and turn_id = %(turn_id)s
+), expected as ({EXPECT_DELIVERIES}), told as ({TELL})
+update sessions set last_activity = now(), last_error = %(reason)s where sid = %(sid)s
+"""
+
+_SEND_AGAIN = "update outbox set relayed_at = null where sid = %s and turn_id = %s and final and relayed_at is not null"
+
+
+@dataclass(frozen=True)
+class Turns:
+    """Handlers of `open_turn` and `bury`."""
+
+    database: Database
+
+    async def open_turn(self, caller: Caller, request: OpenTurnRequest) -> OpenTurnReply:
+        """Insert or get the turn of a message; count an attempt when its last holder died; give it up after too many."""
+        inbound = request.inbound
+        if inbound.sid != caller.sid:
+            raise HermesError(ErrorCode.INVALID, "open_turn: inbound.sid is not the caller's session")
+
+        async def work(transaction: Transaction) -> OpenTurnReply:
+            session, turn = await _lock_and_find(transaction, inbound)
+            rules.require_epoch(session["epoch"] if session else None, caller.sid, caller.epoch)
+            opening = rules.decide_opening(_found(turn), caller.epoch, request.ack_subject)
+            reply = _reply(turn, inbound)
+            if opening is Opening.NEW:
+                await transaction.commit(_open(caller.epoch, request, reply.turn_id))
+            elif opening is Opening.SETTLED:
+                await transaction.commit((_SEND_AGAIN, (inbound.sid, reply.turn_id)))
+            elif opening is Opening.GIVEN_UP and session is not None:
+                await transaction.commit(_bury(session, inbound, reply.turn_id, rules.REASON_ATTEMPTS))
+                reply = reply.model_copy(update={"state": TurnState.DEAD})
+            else:
+                attempt = reply.attempt + (opening is Opening.RESUMED)
+                reply = reply.model_copy(update={"attempt": attempt})
+                await transaction.commit(_resume(caller, request, reply))
+            return reply
+
+        return await self.database.run(Scope(sid=caller.sid), work)
+
+    async def bury(self, _: Caller, request: BuryRequest) -> Empty:
+        """Give a message up for the operator: dead turn, dead letter, a sentence for the person. Harmless when settled."""
+        inbound = request.inbound
+
+        async def work(transaction: Transaction) -> Empty:
+            session, turn = await _lock_and_find(transaction, inbound)
+            if session is None:
+                raise HermesError(ErrorCode.NOT_FOUND, f"session {inbound.sid} is not in the store: raise its epoch first")
+            reply = _reply(turn, inbound)
+            if turn is not None and reply.state in SETTLED:
+                await transaction.commit((_SEND_AGAIN, (inbound.sid, reply.turn_id)))
+                return Empty()
+            new = OpenTurnRequest(inbound=inbound, ack_subject="", stream_sequence=0)
+            opening = [] if turn else [_open(session["epoch"], new, reply.turn_id)]
+            await transaction.commit(*opening, _bury(session, inbound, reply.turn_id, request.reason))
+            return Empty()
+
+        return await self.database.run(Scope(sid=inbound.sid), work)
+
+
+async def _lock_and_find(transaction: Transaction, inbound: Inbound) -> tuple[Row | None, Row | None]:
+    sessions, turns = await transaction.ask(
+        (LOCK_SESSION, (inbound.sid,)),
+        (_FIND_TURN, (inbound.sid, storable(inbound.channel), storable(inbound.account), storable(inbound.update_id))),
+    )
+    return (sessions[0] if sessions else None), (turns[0] if turns else None)
+
+
+def _found(turn: Row | None) -> FoundTurn | None:
+    if turn is None:
+        return None
+    return FoundTurn(
+        TurnState(turn["state"]), turn["attempt"], turn["epoch"], turn["ack_subject"], handed_back=turn["handed_back"]
+    )
+
+
+def _reply(turn: Row | None, inbound: Inbound) -> OpenTurnReply:
+    """Return the answer as if the turn went on unchanged; a missing one as if it were new."""
+    if turn is None:
+        name = rules.turn_id(inbound.sid, inbound.channel, inbound.account, inbound.update_id)
+        return OpenTurnReply(turn_id=name, state=TurnState.RUNNING, attempt=1, next_step=0)
+    state = TurnState(turn["state"])
+    return OpenTurnReply(
+        turn_id=turn["turn_id"],
+        state=state if state in SETTLED else TurnState.RUNNING,
+        attempt=turn["attempt"],
+        next_step=turn["next_step"],
+        journal=tuple(JournalEntry(**entry) for entry in turn["journal"] or ()),
+    )
+
+
+def _open(epoch: int, request: OpenTurnRequest, turn_id: str) -> Statement:
+    inbound = request.inbound
+    started = event_row(TurnFacts.of(inbound, turn_id), EventType.TURN_STARTED, {"channel": inbound.channel})
+    return (
+        _OPEN,
+        {
+            "sid": inbound.sid,
+            "turn_id": turn_id,
+            "cid": inbound.conversation,
+            "channel": storable(inbound.channel),
+            "account": storable(inbound.account),
+            "update_id": storable(inbound.update_id),
+            "epoch": epoch,
+            "ack_subject": storable(request.ack_subject),
+            "stream_sequence": request.stream_sequence,
+            "inbound": inbound.model_dump_json(),
+            **tell([started]),
+        },
+    )
+
+
+def _resume(caller: Caller, request: OpenTurnRequest, reply: OpenTurnReply) -> Statement:
+    ack_subject, sequence = storable(request.ack_subject), request.stream_sequence
+    return (_RESUME_TURN, (reply.attempt, caller.epoch, ack_subject, sequence, caller.sid, reply.turn_id))
+
+
+def _bury(session: Row, inbound: Inbound, turn_id: str, reason: str) -> Statement:
+    facts = TurnFacts.of(inbound, turn_id)
+    parts = split_reply(inbound.channel, rules.GIVEN_UP)
+    reason = storable(reason[:500])
+    rows = [
+        dead_row(inbound, reason),
+        outcome_row(facts, EventType.TURN_DEAD, rules.GIVEN_UP, reason[:64], Usage()),
+        *part_rows(facts, RoutingKey.model_validate(session["key"]), inbound.channel, parts),
+    ]
+    values: dict[str, object] = {"sid": inbound.sid, "turn_id": turn_id, "reply": rules.GIVEN_UP, "reason": reason}
+    return (_BURY, {**values, "parts": len(parts), **tell(rows)})
