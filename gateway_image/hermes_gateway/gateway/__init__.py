@@ -1,4 +1,4 @@
-"""The process the world talks to: channels and API in, signed messages on the bus out, answers back. No Kubernetes credential.
+"""The process the world talks to: channels and API in, signed messages out, answers back. No Kubernetes credential.
 
 | module | what it does |
 |---|---|

@@ -1,0 +1,114 @@
+"""Who may call: API keys and webhook routes, from mounted files, looked at again when they change. Default is deny."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+from collections.abc import Callable
+from pathlib import Path
+from typing import Generic, TypeVar
+
+import structlog
+from pydantic import ValidationError
+
+from hermes_contracts.access import ApiKeyRecord, ApiKeys, Scope, WebhookRoute, WebhookRoutes
+from hermes_gateway.gateway.web.errors import ApiError
+
+log = structlog.get_logger()
+
+T = TypeVar("T")
+
+_MAX_FILE_BYTES = 4 * 1024 * 1024
+
+
+class RecordFile(Generic[T]):
+    """A file of records. A missing one means none; a broken one keeps what was good before, and `problem` says why."""
+
+    def __init__(self, path: Path, parse: Callable[[bytes], T], empty: T) -> None:
+        self._path = path
+        self._parse = parse
+        self._empty = empty
+        self._seen: tuple[int, int, int] | None = None
+        self.current = empty
+        self.problem: str | None = None
+
+    def refresh(self) -> None:
+        """Read the file if it is another one than last time."""
+        try:
+            stat = self._path.stat()
+            identity = (stat.st_mtime_ns, stat.st_ino, stat.st_size)
+            if identity == self._seen:
+                return
+            if stat.st_size > _MAX_FILE_BYTES:
+                raise ValueError(f"larger than {_MAX_FILE_BYTES} bytes")
+            self.current = self._parse(self._path.read_bytes())
+            self._seen, self.problem = identity, None
+            log.info("access.loaded", file=self._path.name)
+        except FileNotFoundError:
+            self.current, self._seen, self.problem = self._empty, None, None
+        except (OSError, ValueError) as error:
+            problem = f"{self._path.name}: {_explain(error)}"
+            if problem != self.problem:
+                log.error("access.unreadable", problem=problem)
+            self.problem = problem
+
+    async def follow(self, every_seconds: float = 2.0) -> None:
+        """Refresh for ever."""
+        while True:
+            await asyncio.sleep(every_seconds)
+            await asyncio.to_thread(self.refresh)
+
+
+def _explain(error: OSError | ValueError) -> str:
+    if isinstance(error, ValidationError):
+        return "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors(include_input=False)[:3])
+    return str(error)[:200] if isinstance(error, OSError) else "cannot be read"
+
+
+class Keyring:
+    """API keys. Only hashes are held, and every one is compared whoever asks, so that time tells nothing."""
+
+    def __init__(self, keys: ApiKeys | None = None) -> None:
+        records = keys.keys if keys is not None else ()
+        for record in records:
+            if not record.owner.isprintable():
+                raise ValueError(f"key {record.id}: owner must be printable text")
+        self._records = [(bytes.fromhex(record.sha256), record) for record in records]
+
+    @classmethod
+    def parse(cls, data: bytes) -> Keyring:
+        """Read `keys.json`. Raises ValueError."""
+        return cls(ApiKeys.model_validate_json(data))
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    def authenticate(self, authorization: str | None) -> ApiKeyRecord:
+        """Return whose key a request carries. Raises ApiError 401."""
+        scheme, _, token = (authorization or "").partition(" ")
+        if scheme.lower() != "bearer" or not token.strip():
+            raise ApiError(401, "send your API key as `Authorization: Bearer <key>`", code="missing_api_key")
+        digest = hashlib.sha256(token.strip().encode("latin-1", "replace")).digest()
+        found: ApiKeyRecord | None = None
+        for known, record in self._records:
+            if hmac.compare_digest(known, digest):
+                found = record
+        if found is None:
+            raise ApiError(401, "the API key is not valid", code="invalid_api_key")
+        return found
+
+
+def require_scope(caller: ApiKeyRecord, scope: Scope) -> None:
+    """Raise ApiError 403 unless the key has a scope."""
+    if scope not in caller.scopes:
+        raise ApiError(403, f"the API key {caller.id} lacks the scope {scope!r}", code="insufficient_scope")
+
+
+def parse_webhooks(data: bytes) -> dict[str, WebhookRoute]:
+    """Read `webhooks.json`: routes by name. Raises ValueError when a name occurs twice."""
+    routes = WebhookRoutes.model_validate_json(data).routes
+    found = {route.name: route for route in routes}
+    if len(found) != len(routes):
+        raise ValueError("a webhook name occurs twice")
+    return found

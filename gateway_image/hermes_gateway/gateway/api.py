@@ -1,0 +1,33 @@
+"""The application of the API listener."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from fastapi import APIRouter, FastAPI
+from starlette.types import ASGIApp
+
+from hermes_gateway.gateway.access import Keyring
+from hermes_gateway.gateway.web import callers, errors
+from hermes_gateway.gateway.web.limits import Guard
+
+
+def build_application(*routers: APIRouter) -> FastAPI:
+    """Assemble the routes; `/openapi.json` describes them."""
+    app = FastAPI(
+        title="Hermes",
+        version="1",
+        description="Agents as OpenAI-compatible models, and their sessions. See docs/api.md.",
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+    )
+    errors.install(app)
+    for router in routers:
+        app.include_router(router)
+    return app
+
+
+def guarded(app: ASGIApp, keyring: Callable[[], Keyring], *, max_bytes: int, timeout_seconds: float) -> ASGIApp:
+    """Put the check of keys and the limits in front."""
+    return Guard(app, listener="api", max_bytes=max_bytes, timeout_seconds=timeout_seconds, gate=callers.gate(keyring))

@@ -1,0 +1,177 @@
+"""Wires the gateway's parts together and runs them until a signal comes."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import socket
+import sys
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+
+import structlog
+import uvloop
+from fastapi import APIRouter
+from nats.aio.client import Client
+from nats.errors import Error as NatsError
+from pydantic import ValidationError
+
+from hermes_contracts import subjects
+from hermes_contracts.access import WebhookRoute
+from hermes_contracts.errors import HermesError
+from hermes_gateway.gateway import api, health
+from hermes_gateway.gateway.access import Keyring, RecordFile, parse_webhooks
+from hermes_gateway.gateway.channels.webhook import CHANNEL, WebhookChannel
+from hermes_gateway.gateway.delivery.deliver import Deliverer, Send
+from hermes_gateway.gateway.delivery.partitions import deliver_partitions
+from hermes_gateway.gateway.delivery.sender import WebhookSender
+from hermes_gateway.gateway.hub import SubjectHub
+from hermes_gateway.gateway.idempotency import IdempotencyKeys
+from hermes_gateway.gateway.ingest import Ingest
+from hermes_gateway.gateway.openai_api.router import build_router as openai_router
+from hermes_gateway.gateway.openai_api.service import ChatService
+from hermes_gateway.gateway.profiles import ProfileCache
+from hermes_gateway.gateway.sessions_api.router import build_events_router as events_router
+from hermes_gateway.gateway.sessions_api.router import build_router as sessions_router
+from hermes_gateway.gateway.sessions_api.service import SessionsService
+from hermes_gateway.gateway.settings import GatewaySettings
+from hermes_gateway.gateway.turns import Turns
+from hermes_gateway.gateway.web.server import serve
+from hermes_service import bus as bus_door
+from hermes_service import lifecycle
+from hermes_service.logs import configure_logging
+from hermes_service.operations import Operations
+from hermes_service.rpc import StoreClient, service_store_client
+from hermes_service.settings import explain
+from hermes_service.signing import Signer
+from hermes_service.tracing import configure_tracing
+
+log = structlog.get_logger()
+
+_ROLE = "gateway"
+
+
+@dataclass(frozen=True)
+class Ports:
+    """Where the listeners are."""
+
+    api: int
+    webhooks: int
+    operations: int
+
+
+@asynccontextmanager
+async def running(settings: GatewaySettings) -> AsyncIterator[Ports]:
+    """Run the gateway while the context lasts. Raises HermesError or OSError when it cannot start."""
+    async with AsyncExitStack() as stack:
+        bus = await _connect(settings, stack)
+        js = bus.jetstream()
+        keyring = RecordFile(settings.api_keys_file, Keyring.parse, Keyring())
+        webhooks = RecordFile[dict[str, WebhookRoute]](settings.webhooks_file, parse_webhooks, {})
+        keyring.refresh()
+        webhooks.refresh()
+        profiles, store, hub = ProfileCache(), service_store_client(bus, _ROLE), SubjectHub(bus)
+        signer = Signer(settings.signing_seed_file.read_text().strip())
+        ingest = Ingest(bus, js, signer, timeout_seconds=settings.publish_timeout_seconds)
+        checks = health.Checks(
+            bus, store, profiles, lambda: [file.problem for file in (keyring, webhooks) if file.problem is not None]
+        )
+        operations = Operations()
+        checks.register(operations)
+        sender = WebhookSender(lambda: webhooks.current, timeout_seconds=settings.delivery_timeout_seconds)
+        stack.push_async_callback(sender.close)
+        senders: dict[str, Send] = {CHANNEL: sender.send}
+        deliverer = Deliverer(js, store, senders, max_attempts=settings.delivery_max_attempts)
+        instance = f"{socket.gethostname()}-{secrets.token_hex(4)}"
+        await stack.enter_async_context(
+            _background(
+                keyring.follow(), webhooks.follow(), profiles.run(bus, js), deliver_partitions(js, instance, deliverer)
+            )
+        )
+        public = WebhookChannel(lambda: webhooks.current, profiles, ingest).application(
+            max_bytes=settings.webhook_max_body_bytes, timeout_seconds=settings.body_timeout_seconds
+        )
+        private = api.guarded(
+            api.build_application(*_routers(settings, bus, store, hub, profiles, ingest), health.build_router(checks)),
+            lambda: keyring.current,
+            max_bytes=settings.api_max_body_bytes,
+            timeout_seconds=settings.body_timeout_seconds,
+        )
+        ports = Ports(
+            operations=await stack.enter_async_context(operations.serve(settings.operations_host, settings.operations_port)),
+            webhooks=await stack.enter_async_context(
+                serve(public, settings.webhooks_host, settings.webhooks_port, shutdown_seconds=settings.shutdown_seconds)
+            ),
+            api=await stack.enter_async_context(
+                serve(private, settings.api_host, settings.api_port, shutdown_seconds=settings.shutdown_seconds)
+            ),
+        )
+        log.info("gateway.started", api=ports.api, webhooks=ports.webhooks, operations=ports.operations)
+        yield ports
+
+
+def _routers(
+    settings: GatewaySettings, bus: Client, store: StoreClient, hub: SubjectHub, profiles: ProfileCache, ingest: Ingest
+) -> list[APIRouter]:
+    """Build the routes of the API, apart from health."""
+    js = bus.jetstream()
+    keys = IdempotencyKeys(js)
+    turns = Turns(ingest, hub, store, poll_seconds=settings.answer_poll_seconds, max_waiting=settings.max_waiting_calls)
+    chat = ChatService(
+        profiles,
+        turns,
+        keys,
+        store,
+        answer_timeout_seconds=settings.answer_timeout_seconds,
+        heartbeat_seconds=settings.heartbeat_seconds,
+    )
+    sessions = SessionsService(profiles, turns, keys, store, stop_wait_seconds=settings.stop_wait_seconds)
+    return [
+        openai_router(chat, profiles),
+        sessions_router(sessions),
+        events_router(sessions, bus, js, hub, heartbeat_seconds=settings.heartbeat_seconds),
+    ]
+
+
+async def _connect(settings: GatewaySettings, stack: AsyncExitStack) -> Client:
+    credentials = bus_door.BusCredentials.load(settings.bus_credentials_file)
+    bus = await bus_door.connect(settings.bus_url, credentials, name=_ROLE, inbox=subjects.service_inbox(_ROLE))
+
+    async def close() -> None:
+        try:
+            await bus.drain()
+        except (NatsError, TimeoutError):
+            await bus.close()
+
+    stack.push_async_callback(close)
+    return bus
+
+
+@asynccontextmanager
+async def _background(*work: Coroutine[None, None, None]) -> AsyncIterator[None]:
+    """Run what never ends while the context lasts."""
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(one) for one in work]
+        yield
+        for task in tasks:
+            task.cancel()
+
+
+async def _main(settings: GatewaySettings) -> None:
+    async with running(settings):
+        await asyncio.Event().wait()
+
+
+def main() -> None:
+    """Run the gateway."""
+    try:
+        settings = GatewaySettings()
+    except ValidationError as error:
+        sys.exit(f"gateway: {explain(error)}")
+    configure_logging(_ROLE, settings.log_level)
+    configure_tracing(_ROLE, settings.trace_endpoint)
+    try:
+        lifecycle.run(lambda: _main(settings), loop_factory=uvloop.new_event_loop)
+    except (HermesError, OSError) as error:
+        sys.exit(f"gateway: {error}")

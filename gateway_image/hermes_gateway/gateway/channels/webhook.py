@@ -1,0 +1,162 @@
+"""`POST /webhooks/{route}`: a signed request becomes a message; 200 only when the bus has it on disk."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Callable, Mapping
+
+import structlog
+from pydantic import ValidationError
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route as HttpRoute
+from starlette.types import ASGIApp, Scope
+
+from hermes_contracts.access import WebhookRoute
+from hermes_contracts.envelopes import MAX_TEXT_CHARACTERS
+from hermes_contracts.errors import HermesError
+from hermes_contracts.names import RoutingKey
+from hermes_gateway.gateway.channels.base import Arrival
+from hermes_gateway.gateway.channels.signatures import SIGNATURE, TIMESTAMP, problem_with
+from hermes_gateway.gateway.idempotency import parse_update_id
+from hermes_gateway.gateway.ingest import Ingest, message_for, route_to
+from hermes_gateway.gateway.profiles import ProfileCache
+from hermes_gateway.gateway.web.errors import ApiError, from_hermes
+from hermes_gateway.gateway.web.limits import Guard
+from hermes_service import tracing
+
+log = structlog.get_logger()
+
+CHANNEL = "webhook"
+DELIVERY_ID = "Hermes-Delivery-Id"
+_PATH = re.compile(r"^/webhooks/([a-z0-9][a-z0-9-]{0,62})$")
+_MAX_FIELD = 256
+
+Routes = Callable[[], Mapping[str, WebhookRoute]]
+
+
+class WebhookChannel:
+    """Takes webhooks."""
+
+    def __init__(self, routes: Routes, profiles: ProfileCache, ingest: Ingest) -> None:
+        self._routes = routes
+        self._profiles = profiles
+        self._ingest = ingest
+
+    def application(self, *, max_bytes: int, timeout_seconds: float) -> ASGIApp:
+        """Build the application of the public listener."""
+        app = Starlette(
+            routes=[
+                HttpRoute("/health", self._health, methods=["GET"]),
+                HttpRoute("/webhooks/{name}", self._receive, methods=["POST"]),
+            ],
+            exception_handlers={ApiError: _on_api_error, HTTPException: _on_http_error, Exception: _on_bug},
+        )
+        app.router.redirect_slashes = False
+        return Guard(app, listener="webhooks", max_bytes=max_bytes, timeout_seconds=timeout_seconds, gate=self._gate)
+
+    def _gate(self, scope: Scope) -> None:
+        """Refuse what is no route of ours before reading its body."""
+        if scope["path"] == "/health":
+            return
+        match = _PATH.match(scope["path"])
+        if match is None or match.group(1) not in self._routes():
+            raise ApiError(404, "no such webhook", code="not_found")
+
+    async def _health(self, _: Request) -> Response:
+        return JSONResponse({"status": "ok"})
+
+    async def _receive(self, request: Request) -> Response:
+        route = self._routes().get(request.path_params["name"])
+        if route is None:
+            raise ApiError(404, "no such webhook", code="not_found")
+        body, headers = await request.body(), request.headers
+        problem = problem_with(
+            route.secret,
+            headers.get(TIMESTAMP),
+            headers.get(SIGNATURE),
+            body,
+            now=time.time(),
+            window_seconds=route.replay_window_seconds,
+        )
+        if problem is not None:
+            raise ApiError(401, problem, code="invalid_signature")
+        arrival = read_arrival(route.name, body, headers.get(DELIVERY_ID) or headers.get("Idempotency-Key"))
+        try:
+            return await self._accept(route, arrival, tracing.accept(headers.get("traceparent")))
+        except HermesError as error:
+            raise from_hermes(error) from error
+
+    async def _accept(self, route: WebhookRoute, arrival: Arrival, traceparent: str) -> Response:
+        profile = self._profiles.get(route.namespace, route.profile)
+        if profile is None or not profile.ready:
+            # The sender did nothing wrong and will try again, so this is no 404.
+            why = "is not ready" if profile is not None else "is not known (yet)"
+            not_ready = f"the Profile {route.profile} of this webhook {why}"
+            raise ApiError(503, not_ready, code="profile_not_ready", retry_after_seconds=10)
+        owner = f"{CHANNEL}:{route.name}"
+        facts = route_to(profile, owner, arrival.key)
+        inbound = message_for(facts, update_id=arrival.update_id, text=arrival.text, sender=arrival.sender)
+        accepted = await self._ingest.publish(facts, inbound, traceparent)
+        return JSONResponse({"accepted": True, "session": accepted.sid, "duplicate": accepted.duplicate})
+
+
+def read_arrival(route: str, body: bytes, delivery_id: str | None) -> Arrival:
+    """Make a message of a body: a JSON object with a `text`, or whatever else it is as text. Raises ApiError 400, 413."""
+    if delivery_id is None:
+        needed = f"{DELIVERY_ID} is required: the sender's own id of this delivery, the same when it tries again"
+        raise ApiError(400, needed, code="missing_header", param=DELIVERY_ID)
+    update_id = parse_update_id(delivery_id, DELIVERY_ID)
+    try:
+        raw = body.decode()
+    except UnicodeDecodeError as error:
+        raise ApiError(400, "the body is not UTF-8 text", code="invalid_value") from error
+    fields = _structured(raw)
+    text = fields.get("text", raw)
+    if not text.strip():
+        raise ApiError(400, "text: is empty", code="invalid_value", param="text")
+    if len(text) > MAX_TEXT_CHARACTERS:
+        raise ApiError(413, f"text: more than {MAX_TEXT_CHARACTERS} characters", code="request_too_large", param="text")
+    try:
+        key = RoutingKey(channel=CHANNEL, account=route, chat=fields.get("thread") or route)
+    except ValidationError as error:
+        raise ApiError(400, "thread: at most 256 characters", code="invalid_value", param="thread") from error
+    return Arrival(key, update_id, text, fields.get("sender", ""))
+
+
+def _structured(raw: str) -> dict[str, str]:
+    """Return text, thread and sender of a JSON object that has a `text`; nothing for any other body."""
+    try:
+        found = json.loads(raw)
+    except (ValueError, RecursionError):
+        return {}
+    if not isinstance(found, dict) or not isinstance(found.get("text"), str):
+        return {}
+    fields: dict[str, str] = {"text": found["text"]}
+    for name in ("thread", "sender"):
+        value = found.get(name)
+        if value is None:
+            continue
+        if not isinstance(value, str) or len(value) > _MAX_FIELD:
+            raise ApiError(400, f"{name}: must be text of at most {_MAX_FIELD} characters", code="invalid_value", param=name)
+        fields[name] = value
+    return fields
+
+
+async def _on_api_error(_: Request, error: Exception) -> Response:
+    assert isinstance(error, ApiError)
+    return error.response()
+
+
+async def _on_http_error(_: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    return ApiError(error.status_code, str(error.detail)).response(error.headers)
+
+
+async def _on_bug(_: Request, error: Exception) -> Response:
+    log.error("http.failed", exc_info=error)
+    return ApiError(500, "the gateway failed to handle the request", code="internal").response()

@@ -1,0 +1,151 @@
+"""Bodies of the sessions API."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import math
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+
+from hermes_contracts.conversation import Message, Usage
+from hermes_contracts.envelopes import MAX_TEXT_CHARACTERS
+from hermes_contracts.names import SID_PATTERN
+from hermes_contracts.store_api import OwnedSession, StoredMessage, Turn
+from hermes_gateway.gateway.web.errors import ApiError
+
+
+class _Body(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class CreateSession(_Body):
+    """A new session, or the one that has this id already."""
+
+    profile: Annotated[str, StringConstraints(min_length=1, max_length=200)]
+    id: Annotated[str, StringConstraints(min_length=1, max_length=128)] | None = None
+    """The client's own id for it; usable as `X-Hermes-Session-Id`."""
+    title: Annotated[str, StringConstraints(max_length=200)] = ""
+
+
+class PostMessage(_Body):
+    """A message to a session."""
+
+    text: Annotated[str, StringConstraints(min_length=1, max_length=MAX_TEXT_CHARACTERS, pattern=r"\S")]
+
+
+class SessionView(BaseModel):
+    """A session as its owner sees it. Times are seconds since the epoch."""
+
+    id: str
+    client_id: str
+    """What `X-Hermes-Session-Id` says for it; empty when the session is not of this API."""
+    channel: str
+    namespace: str
+    profile: str
+    title: str
+    created_at: float
+    last_activity: float
+    turns: int
+    running_turns: int
+    usage: Usage
+
+    @classmethod
+    def of(cls, session: OwnedSession) -> SessionView:
+        """Show what the store knows."""
+        channel = session.key.get("channel", "")
+        return cls(
+            id=session.sid,
+            client_id=session.key.get("chat", "") if channel == "api" else "",
+            channel=channel,
+            **session.model_dump(
+                include={"namespace", "profile", "title", "created_at", "last_activity", "turns", "running_turns", "usage"}
+            ),
+        )
+
+
+class SessionPage(BaseModel):
+    """Newest activity first. `next` is the cursor of the next page; null at the end."""
+
+    sessions: list[SessionView]
+    next: str | None
+
+
+class TranscriptEntry(BaseModel):
+    """One message. A turn's messages share its id."""
+
+    sequence: int
+    turn: str
+    message: Message
+
+    @classmethod
+    def of(cls, stored: StoredMessage) -> TranscriptEntry:
+        """Show a stored message."""
+        return cls(sequence=stored.sequence, turn=stored.turn_id, message=stored.message)
+
+
+class TranscriptPage(BaseModel):
+    """Oldest first. `next` goes into `after` for the next page; null at the end."""
+
+    messages: list[TranscriptEntry]
+    next: int | None
+
+
+class TurnView(BaseModel):
+    """A message and what became of it. `waiting`: no agent has opened it yet."""
+
+    session: str
+    message_id: str
+    state: Literal["waiting", "received", "running", "done", "failed", "merged", "dead"]
+    turn: str = ""
+    reply: str = ""
+    reason: str = ""
+    usage: Usage = Usage()
+
+    @classmethod
+    def of(cls, session: str, message_id: str, turn: Turn) -> TurnView:
+        """Show what the store knows."""
+        if not turn.found:
+            return cls(session=session, message_id=message_id, state="waiting")
+        return cls(
+            session=session,
+            message_id=message_id,
+            state=str(turn.state),
+            turn=turn.turn_id,
+            reply=turn.reply,
+            reason=turn.reason,
+            usage=turn.usage,
+        )
+
+
+class StopAnswer(BaseModel):
+    """A stop was recorded; `result` is there when the agent has carried it out already."""
+
+    command_id: str
+    result: str | None
+
+
+class _Cursor(BaseModel):
+    before: tuple[float, Annotated[str, StringConstraints(pattern=SID_PATTERN)]] = Field()
+
+
+def render_cursor(session: OwnedSession) -> str:
+    """Return the cursor of the page after this session."""
+    text = json.dumps([session.last_activity, session.sid])
+    return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
+
+
+def parse_cursor(text: str | None) -> tuple[float, str] | None:
+    """Read a cursor. Raises ApiError 400."""
+    if text is None:
+        return None
+    try:
+        raw = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
+        before = _Cursor.model_validate({"before": json.loads(raw)}).before
+        if not math.isfinite(before[0]):
+            raise ValueError("not finite")
+    except (ValueError, binascii.Error) as error:
+        raise ApiError(400, "cursor: use the `next` of the page before", code="invalid_value", param="cursor") from error
+    return before

@@ -1,0 +1,189 @@
+"""What the sessions API does, apart from HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from collections.abc import Awaitable, Callable
+
+from hermes_contracts.access import ApiKeyRecord
+from hermes_contracts.envelopes import Inbound, Route
+from hermes_contracts.errors import ErrorCode, HermesError
+from hermes_contracts.names import RoutingKey
+from hermes_contracts.store_api import (
+    CREATE_SESSION,
+    DELETE_SESSION,
+    GET_SESSION,
+    LIST_SESSIONS,
+    PUT_COMMAND,
+    TRANSCRIPT,
+    CommandKind,
+    CreateSessionRequest,
+    GetTurnRequest,
+    ListSessionsRequest,
+    OwnedSession,
+    OwnedSessionRequest,
+    PutCommandRequest,
+    TranscriptReply,
+    TranscriptRequest,
+    Turn,
+)  # fmt: skip
+from hermes_gateway.gateway.idempotency import IdempotencyKeys, fingerprint, parse_update_id
+from hermes_gateway.gateway.ingest import message_for, route_to
+from hermes_gateway.gateway.openai_api.reading import is_session_id, new_client_id, parse_session_header
+from hermes_gateway.gateway.openai_api.service import CHANNEL, require_profile
+from hermes_gateway.gateway.profiles import ProfileCache
+from hermes_gateway.gateway.sessions_api.protocol import (
+    CreateSession,
+    SessionPage,
+    SessionView,
+    StopAnswer,
+    TurnView,
+    parse_cursor,
+    render_cursor,
+)  # fmt: skip
+from hermes_gateway.gateway.turns import Answer, Turns, Watch
+from hermes_gateway.gateway.web.errors import ApiError
+from hermes_service.rpc import StoreClient
+
+_STOP_POLL_SECONDS = 0.1
+
+Gone = Callable[[], Awaitable[bool]]
+
+
+class SessionsService:
+    """Handles calls on sessions. Every look-up is by owner and id, and within the key's namespace and Profiles."""
+
+    def __init__(
+        self,
+        profiles: ProfileCache,
+        turns: Turns,
+        keys: IdempotencyKeys,
+        store: StoreClient,
+        *,
+        stop_wait_seconds: float,
+    ) -> None:
+        self._profiles = profiles
+        self._turns = turns
+        self._keys = keys
+        self._store = store
+        self._stop_wait_seconds = stop_wait_seconds
+
+    async def create(self, caller: ApiKeyRecord, body: CreateSession) -> SessionView:
+        """Make a session, or return the one with this client id."""
+        profile = require_profile(self._profiles, caller, body.profile)
+        client_id = parse_session_header(body.id) if body.id is not None else new_client_id()
+        if is_session_id(client_id):
+            raise ApiError(400, "id: looks like one of our session ids; choose another", code="invalid_value", param="id")
+        route = route_to(profile, caller.owner, RoutingKey(channel=CHANNEL, account=caller.owner, chat=client_id))
+        return SessionView.of(await self._store.call(CREATE_SESSION, CreateSessionRequest(route=route, title=body.title)))
+
+    async def list(self, caller: ApiKeyRecord, profile: str | None, cursor: str | None, limit: int) -> SessionPage:
+        """Return a page. It may hold fewer than `limit`, when some are of Profiles the key may not use."""
+        request = ListSessionsRequest(
+            owner=caller.owner, namespace=caller.namespace, profile=profile, before=parse_cursor(cursor), limit=limit
+        )
+        reply = await self._store.call(LIST_SESSIONS, request)
+        shown = [SessionView.of(session) for session in reply.sessions if session.profile in caller.profiles]
+        following = render_cursor(reply.sessions[-1]) if reply.more and reply.sessions else None
+        return SessionPage(sessions=shown, next=following)
+
+    async def get(self, caller: ApiKeyRecord, sid: str) -> OwnedSession:
+        """Return one session. Raises ApiError 404."""
+        if not is_session_id(sid):
+            raise not_found(sid)
+        try:
+            session = await self._store.call(GET_SESSION, OwnedSessionRequest(sid=sid, owner=caller.owner))
+        except HermesError as error:
+            if error.code is ErrorCode.NOT_FOUND:
+                raise not_found(sid) from error
+            raise
+        if session.namespace != caller.namespace or session.profile not in caller.profiles:
+            raise not_found(sid)
+        return session
+
+    async def transcript(self, caller: ApiKeyRecord, sid: str, after: int, limit: int) -> TranscriptReply:
+        """Return a page of a session's messages."""
+        await self.get(caller, sid)
+        return await self._store.call(TRANSCRIPT, TranscriptRequest(sid=sid, owner=caller.owner, after=after, limit=limit))
+
+    async def post(
+        self, caller: ApiKeyRecord, sid: str, text: str, key: str | None, traceparent: str, *, watched: bool
+    ) -> tuple[str, Watch | None]:
+        """Put a message on the bus; returns its id, and the watch of its turn, which the caller closes."""
+        session = await self.get(caller, sid)
+        if session.key.get("channel") != CHANNEL:
+            where = session.key.get("channel")
+            raise ApiError(409, f"session {sid} lives on the channel {where}; write to it there", final=True)
+        profile = require_profile(self._profiles, caller, session.profile)
+        route = route_to(profile, caller.owner, RoutingKey.model_validate(session.key))
+        if route.sid != sid:
+            # Its namespace was deleted and made again: what is stored belongs to a Profile that is gone.
+            raise not_found(sid)
+        inbound = await self._message(caller, route, text, key)
+        if watched:
+            return inbound.update_id, await self._turns.submit(route, inbound, traceparent, deltas=False)
+        await self._turns.post(route, inbound, traceparent)
+        return inbound.update_id, None
+
+    async def turn(self, caller: ApiKeyRecord, sid: str, message_id: str) -> TurnView:
+        """Return what became of a message. A session without a row has no turn yet: `waiting`."""
+        if not is_session_id(sid):
+            raise not_found(sid)
+        message_id = parse_update_id(message_id, "message_id")
+        request = GetTurnRequest(sid=sid, owner=caller.owner, channel=CHANNEL, account=caller.owner, update_id=message_id)
+        turn = await self._turns.find(request)
+        if turn.found:
+            await self.get(caller, sid)
+        return TurnView.of(sid, message_id, turn)
+
+    async def wait(self, sid: str, message_id: str, watch: Watch, seconds: float) -> TurnView:
+        """Wait a while for a message's answer; shows the turn as waiting when there is none yet."""
+        try:
+            async for happening in watch.happenings(seconds):
+                if isinstance(happening, Answer):
+                    turn = Turn(
+                        found=True,
+                        turn_id=happening.turn_id,
+                        state=happening.state,
+                        reply=happening.reply,
+                        reason=happening.reason,
+                        usage=happening.usage,
+                    )
+                    return TurnView.of(sid, message_id, turn)
+        except TimeoutError:
+            pass
+        state = "running" if watch.turn_id else "waiting"
+        return TurnView(session=sid, message_id=message_id, state=state, turn=watch.turn_id)
+
+    async def stop(self, caller: ApiKeyRecord, sid: str, key: str | None) -> StopAnswer:
+        """Record a stop and give the agent a moment to carry it out."""
+        await self.get(caller, sid)
+        update_id = parse_update_id(key, "Idempotency-Key") if key is not None else secrets.token_hex(16)
+        request = PutCommandRequest(
+            sid=sid, owner=caller.owner, account=caller.owner, update_id=update_id, kind=CommandKind.STOP
+        )
+        deadline = time.monotonic() + self._stop_wait_seconds
+        while True:
+            reply = await self._store.call(PUT_COMMAND, request)
+            if reply.result is not None or time.monotonic() >= deadline:
+                return StopAnswer(command_id=reply.command_id, result=reply.result)
+            await asyncio.sleep(_STOP_POLL_SECONDS)
+
+    async def delete(self, caller: ApiKeyRecord, sid: str) -> None:
+        """Delete a session and all it holds."""
+        await self.get(caller, sid)
+        await self._store.call(DELETE_SESSION, OwnedSessionRequest(sid=sid, owner=caller.owner))
+
+    async def _message(self, caller: ApiKeyRecord, route: Route, text: str, key: str | None) -> Inbound:
+        if key is None:
+            return message_for(route, update_id=secrets.token_hex(16), text=text)
+        update_id = parse_update_id(key, "Idempotency-Key")
+        await self._keys.claim(caller.namespace, caller.owner, update_id, fingerprint(route.sid, "", text))
+        return message_for(route, update_id=update_id, text=text)
+
+
+def not_found(sid: str) -> ApiError:
+    """Say that there is no such session, whether or not somebody else has it."""
+    return ApiError(404, f"no session {sid[:64]!r}", code="not_found", param="id")

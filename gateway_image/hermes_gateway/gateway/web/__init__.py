@@ -1,0 +1,1 @@
+"""What the HTTP listeners share: error shapes, limits while reading, event streams, servers."""

@@ -1,0 +1,196 @@
+"""A developer keeps sessions by the sessions API."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+
+import httpx
+
+from tests.integration.gateway.world import BOB, NARROW, World
+
+
+async def make(http: httpx.AsyncClient, **body: object) -> dict[str, object]:
+    answer = await http.post("/api/sessions", json={"profile": "helper", **body})
+    assert answer.status_code == 201, answer.text
+    found: dict[str, object] = answer.json()
+    return found
+
+
+async def read_events(answer: httpx.Response) -> AsyncIterator[dict[str, object]]:
+    fields: dict[str, str] = {}
+    async for line in answer.aiter_lines():
+        if line.startswith(":"):
+            continue
+        if line:
+            name, _, value = line.partition(": ")
+            fields[name] = value
+        elif fields:
+            yield {**fields, "data": json.loads(fields["data"])}
+            fields = {}
+
+
+async def test_a_session_from_creation_to_deletion(world: World) -> None:
+    async with world.http() as http:
+        session = await make(http, title="Trip", id="trip-1")
+        assert session["client_id"] == "trip-1"
+        assert await make(http, id="trip-1") == session
+        where = f"/api/sessions/{session['id']}"
+        answered = await http.post(f"{where}/messages?wait=5", json={"text": "hello"})
+        assert answered.status_code == 200
+        assert answered.json()["reply"] == "You said: hello"
+        sent = await http.post(f"{where}/messages", json={"text": "never"})
+        assert (sent.status_code, sent.json()["state"]) == (202, "waiting")
+        turn = f"{where}/turns/{sent.json()['message_id']}"
+        while (await http.get(turn)).json()["state"] != "running":
+            await asyncio.sleep(0.02)
+        transcript = (await http.get(f"{where}/messages?limit=1")).json()
+        assert transcript["messages"][0]["message"]["parts"][0]["text"] == "hello"
+        rest = (await http.get(f"{where}/messages?after={transcript['next']}")).json()
+        assert rest["messages"][0]["message"]["parts"][0]["text"] == "You said: hello"
+        assert rest["next"] is None
+        # The same conversation by OpenAI's protocol, by either of its ids.
+        for name in ("trip-1", str(session["id"])):
+            body = {"model": "helper", "messages": [{"role": "user", "content": "hi"}]}
+            answer = await http.post("/v1/chat/completions", json=body, headers={"X-Hermes-Session-Id": name})
+            assert answer.json()["hermes"]["session"] == session["id"]
+        assert (await http.delete(where)).status_code == 204
+        assert (await http.get(where)).status_code == 404
+
+
+async def test_sessions_are_listed_page_by_page(world: World) -> None:
+    async with world.http() as http, world.http(BOB) as bob:
+        made = [(await make(http, id=f"s{n}"))["id"] for n in range(5)]
+        await make(bob)
+        found: list[str] = []
+        cursor: str | None = ""
+        while cursor is not None:
+            query = f"&cursor={cursor}" if cursor else ""
+            page = (await http.get(f"/api/sessions?limit=2{query}")).json()
+            found += [session["id"] for session in page["sessions"]]
+            cursor = page["next"]
+        assert found == list(reversed(made))
+        assert (await http.get("/api/sessions?cursor=rubbish")).status_code == 400
+        assert (await http.get("/api/sessions?limit=0")).status_code == 400
+
+
+async def test_a_foreign_session_does_not_exist(world: World) -> None:
+    async with world.http() as alice, world.http(BOB) as bob, world.http(NARROW) as narrow:
+        session = await make(alice)
+        where = f"/api/sessions/{session['id']}"
+        calls = [
+            await bob.get(where),
+            await bob.get(f"{where}/messages"),
+            await bob.post(f"{where}/messages", json={"text": "hello"}),
+            await bob.get(f"{where}/events"),
+            await bob.post(f"{where}/stop"),
+            await bob.delete(where),
+            await bob.get(f"{where}/turns/x"),
+            await narrow.get(where),
+            await alice.get("/api/sessions/nonsense"),
+        ]
+        assert [answer.status_code for answer in calls] == [404] * len(calls)
+        body = {"model": "helper", "messages": [{"role": "user", "content": "hi"}]}
+        headers = {"X-Hermes-Session-Id": str(session["id"])}
+        assert (await bob.post("/v1/chat/completions", json=body, headers=headers)).status_code == 404
+        assert (await alice.get(where)).status_code == 200
+    assert await world.pending() == 0
+
+
+async def test_events_can_be_watched_and_replayed_from_any_replica(world: World) -> None:
+    other = await world.another_gateway()
+    async with world.http() as http, httpx.AsyncClient(base_url=f"http://127.0.0.1:{other.api}") as second:
+        second.headers.update(http.headers)
+        session = await make(http)
+        where = f"/api/sessions/{session['id']}"
+        async with http.stream("GET", f"{where}/events?deltas=true") as watched:
+            events = read_events(watched)
+            posted = await http.post(f"{where}/messages", json={"text": "hello"})
+            seen = []
+            while not seen or seen[-1]["event"] != "turn.done":
+                seen.append(await anext(events))
+        assert "".join(e["data"]["text"] for e in seen if e["event"] == "delta") == "You said: hello"  # type: ignore[index]
+        done = seen[-1]
+        assert done["data"]["message_id"] == posted.json()["message_id"]  # type: ignore[index]
+        assert done["data"]["data"]["reply"] == "You said: hello"  # type: ignore[index]
+        first = next(e for e in seen if e["event"] == "turn.started")
+        for last_id, expected in (("0", ["turn.started", "turn.done"]), (str(first["id"]), ["turn.done"])):
+            async with second.stream("GET", f"{where}/events", headers={"Last-Event-ID": last_id}) as replayed:
+                again = read_events(replayed)
+                assert [(await anext(again))["event"] for _ in expected] == expected
+
+
+async def test_watching_outlives_a_restart_of_the_bus(world: World) -> None:
+    async with world.http() as http:
+        session = await make(http)
+        where = f"/api/sessions/{session['id']}"
+        async with http.stream("GET", f"{where}/events") as watched:
+            events = read_events(watched)
+            await http.post(f"{where}/messages", json={"text": "hello"})
+            assert [(await anext(events))["event"] for _ in range(2)] == ["turn.started", "turn.done"]
+            await world.nats.kill()
+            await world.nats.start()
+            while (await http.post(f"{where}/messages", json={"text": "again"})).status_code != 202:
+                await asyncio.sleep(0.1)
+            again = [await anext(events) for _ in range(2)]
+            assert [event["event"] for event in again] == ["turn.started", "turn.done"]
+            assert again[1]["data"]["data"]["reply"] == "You said: again"  # type: ignore[index]
+
+
+async def test_quiet_streams_have_a_heartbeat(world: World) -> None:
+    async with world.http() as http:
+        session = await make(http)
+        async with http.stream("GET", f"/api/sessions/{session['id']}/events") as watched:
+            beats = 0
+            async for line in watched.aiter_lines():
+                beats += line == ": heartbeat"
+                if beats == 3:
+                    break
+
+
+async def test_stop_says_whether_it_was_carried_out(world: World) -> None:
+    async with world.http() as http:
+        session = await make(http)
+        stopped = await http.post(f"/api/sessions/{session['id']}/stop")
+        assert (stopped.status_code, stopped.json()["result"]) == (200, "stopped")
+        world.script.stop_result = None
+        told = await http.post(f"/api/sessions/{session['id']}/stop", headers={"Idempotency-Key": "halt"})
+        assert (told.status_code, told.json()) == (202, {"command_id": "k-halt", "result": None})
+
+
+async def test_bad_bodies_name_the_field(world: World) -> None:
+    async with world.http() as http:
+        session = await make(http)
+        where = f"/api/sessions/{session['id']}/messages"
+        answers = [
+            await http.post(where, json={"text": ""}),
+            await http.post(where, json={"text": "  "}),
+            await http.post(where, json={"message": "x"}),
+            await http.post(f"{where}?wait=9999", json={"text": "x"}),
+            await http.post("/api/sessions", json={"profile": "helper", "id": "s" + "a" * 25}),
+            await http.post("/api/sessions", json={"profile": "helper", "id": "a b"}),
+        ]
+        assert [answer.status_code for answer in answers] == [400] * len(answers)
+        assert answers[0].json()["error"]["param"] == "text"
+        assert (await http.post("/api/sessions", json={"profile": "nobody"})).status_code == 404
+    assert await world.pending() == 0
+
+
+async def test_nothing_is_left_subscribed(world: World) -> None:
+    async with world.http() as http:
+        session = await make(http)
+        before = await subscriptions(world)
+        async with http.stream("GET", f"/api/sessions/{session['id']}/events?deltas=true") as watched:
+            await anext(watched.aiter_lines())
+            assert await subscriptions(world) > before
+        async with asyncio.timeout(5):
+            while await subscriptions(world) > before:
+                await asyncio.sleep(0.05)
+
+
+async def subscriptions(world: World) -> int:
+    """How many listeners the gateway's events and deltas have, as the metrics of the process say."""
+    from hermes_gateway.gateway import metrics
+
+    return int(metrics.SUBSCRIPTIONS._value.get())
