@@ -1,0 +1,115 @@
+"""Composition root: the only place that names concrete classes."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import signal
+import socket
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import structlog
+
+from hermes_agent.loop.limits import Limits
+from hermes_agent.loop.run import TurnRunner
+from hermes_agent.loop.turn import TurnLoop
+from hermes_agent.model.client import HttpModelClient
+from hermes_agent.settings import SessionFolder
+from hermes_agent.tools.executor import Toolbox
+from hermes_agent.tools.registry import tools_of
+from hermes_agent.tools.sandbox_adapter import SandboxAdapter
+from hermes_agent.transport.commands import Commands
+from hermes_agent.transport.deltas import BusDeltas
+from hermes_agent.transport.inbox import Inbox
+from hermes_agent.transport.orders import Orders
+from hermes_agent.transport.reports import Reporter
+from hermes_agent.transport.worker import ExitCode, Worker
+from hermes_contracts import subjects
+from hermes_contracts.agent_config import AgentConfig
+from hermes_service import bus
+from hermes_service.rpc import agent_store_client
+from hermes_service.signing import Verifier
+from hermes_service.tracing import configure_tracing
+
+log = structlog.get_logger()
+
+TERMINATION_SECONDS = 20.0
+"""How long a running turn may go on after SIGTERM; below the pod's grace period."""
+
+
+@dataclass(frozen=True)
+class Clock:
+    """Start of the process and end of its imports, in seconds since the epoch."""
+
+    started: float
+    imported: float
+
+    def breakdown(self, created_at: float, connected: float) -> dict[str, float]:
+        """Return the start-up in milliseconds: `started` and `total` count from when the operator decided."""
+        created = created_at or self.started
+        phases = {
+            "started": self.started - created,
+            "imports": self.imported - self.started,
+            "connected": connected - self.imported,
+            "total": connected - created,
+        }
+        return {name: round(max(0.0, seconds) * 1000, 1) for name, seconds in phases.items()}
+
+
+def limits_of(config: AgentConfig) -> Limits:
+    """Return the limits that the Profile sets."""
+    return Limits(
+        max_iterations=config.max_iterations,
+        max_turn_seconds=config.max_turn_seconds,
+        max_output_tokens=config.max_output_tokens,
+    )
+
+
+async def run(folder: SessionFolder, clock: Clock) -> ExitCode:
+    """Be the agent of one session and epoch until drained, fenced or told to end."""
+    config = folder.config
+    structlog.contextvars.bind_contextvars(sid=config.sid, epoch=config.epoch)
+    configure_tracing("hermes-agent", config.trace_endpoint)
+    reconnected: list[Callable[[], None]] = []
+
+    def on_reconnected() -> None:
+        for call in reconnected:
+            call()
+
+    client = await bus.connect(
+        config.bus_url,
+        folder.credentials,
+        name=f"agent {config.sid}-{config.epoch}",
+        inbox=subjects.agent_inbox(config.sid, config.epoch),
+        on_reconnected=on_reconnected,
+    )
+    store = agent_store_client(client, config.sid, config.epoch)
+    model = HttpModelClient(config.models_url, folder.models_token)
+    sandbox = SandboxAdapter(config.socket_path)
+    tools = tools_of(config.toolsets)
+    limits = limits_of(config)
+    deltas = BusDeltas(client, config.sid, config.epoch)
+    loop = TurnLoop(store, model, Toolbox(tools, sandbox), limits, deltas, random.Random())
+    commands = Commands(store)
+    worker = Worker(
+        client,
+        store,
+        TurnRunner(config, store, loop, tools, limits),
+        Inbox(client, config.sid, config.epoch),
+        commands,
+        Reporter(store, socket.gethostname()),
+        deltas,
+    )
+    reconnected.append(worker.reconnected)
+    orders = Orders(client, folder.credentials, folder.models_token, on_commands=commands.look, on_drain=worker.drain)
+    await orders.start(config.sid, config.epoch)
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, worker.drain, TERMINATION_SECONDS)
+    try:
+        startup = clock.breakdown(config.created_at, time.time())
+        return await worker.run(Verifier(config.gateway_public_key), config.sid, startup)
+    finally:
+        await sandbox.close()
+        await model.close()
+        await client.close()

@@ -1,0 +1,59 @@
+"""How a turn ends: machine-readable, and as one sentence for the person."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Literal
+
+
+class EndReason(StrEnum):
+    """Goes into the turn row and the events."""
+
+    STOP = "stop"
+    LENGTH = "length"
+    STOPPED_BY_USER = "stopped_by_user"
+    TIME_LIMIT = "time_limit"
+    ITERATION_LIMIT = "iteration_limit"
+    REFUSED = "refused"
+    EMPTY_ANSWER = "empty_answer"
+    OUTPUT_LIMIT = "output_limit"
+    MALFORMED_CALLS = "malformed_tool_calls"
+    UNKNOWN_TOOLS = "unknown_tools"
+    REPEATED_FAILURES = "repeated_failures"
+    CONTEXT_OVERFLOW = "context_overflow"
+    MODEL_ERROR = "model_error"
+    INTERNAL_ERROR = "internal_error"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What is committed."""
+
+    outcome: Literal["done", "failed"]
+    reason: EndReason
+    reply: str
+
+
+class TurnFailed(Exception):
+    """The turn cannot go on; `outcome` says why."""
+
+    def __init__(self, reason: EndReason, sentence: str) -> None:
+        super().__init__(reason.value)
+        self.outcome = Outcome("failed", reason, sentence)
+
+
+REPLY_STOPPED = "Stopped."
+
+
+def time_limit_reply(seconds: float) -> str:
+    """Say that the turn ran out of time."""
+    return f"I stopped: this turn reached its limit of {seconds:g} seconds. Ask me to go on if you want me to continue."
+
+
+def iteration_limit_reply(iterations: int) -> str:
+    """Say that the turn ran out of model calls."""
+    return f"I stopped: this turn reached its limit of {iterations} steps. Ask me to go on if you want me to continue."
+
+
+INTERNAL_ERROR_REPLY = "Something went wrong inside the agent and this message was given up. Please send it again."

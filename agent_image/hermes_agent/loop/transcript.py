@@ -1,0 +1,96 @@
+"""A conversation in memory, in the form in which it is sent to a model: each message is JSON made once.
+
+What is sent is always legal: every call has its result, no result lacks its call, roles alternate. Repairs are made when
+the message after the gap comes, and depend on the messages alone, so that a request's bytes start with the one before's.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import OrderedDict
+
+from hermes_contracts.conversation import Message, Role, ToolCallPart, ToolResultPart
+from hermes_contracts.store_api import FrozenPrompt
+
+LOST_RESULT = "No result: the run ended before this call's result was recorded. Its effect is unknown."
+LOST_ANSWER = "(No answer: the run ended before one was given.)"
+LOST_QUESTION = "(continue)"
+
+
+def encode(message: Message) -> bytes:
+    """Return a message's JSON."""
+    return message.model_dump_json().encode()
+
+
+class Transcript:
+    """The messages of one conversation and its frozen prompt."""
+
+    def __init__(self, conversation: str) -> None:
+        self.conversation = conversation
+        self.sequence = 0
+        """Of the last message loaded from the store."""
+        self.system = b'""'
+        self.tools = b"[]"
+        self.has_prompt = False
+        self.messages: list[bytes] = []
+        self.size_bytes = 0
+        self.call_ids: set[str] = set()
+        self.open_calls: tuple[ToolCallPart, ...] = ()
+        """Calls of the last message, if that is what it ends with."""
+        self.last_role: Role | None = None
+
+    def set_prompt(self, prompt: FrozenPrompt) -> None:
+        """Take the prompt that the conversation is frozen with."""
+        self.system = json.dumps(prompt.system, ensure_ascii=False).encode()
+        self.tools = b"[" + b",".join(tool.model_dump_json().encode() for tool in prompt.tools) + b"]"
+        self.has_prompt = True
+
+    def add(self, message: Message) -> None:
+        """Append a message, after whatever is needed to keep the sequence legal."""
+        if message.role is Role.TOOL:
+            self._add_results(message)
+            return
+        if self.open_calls:
+            self._add_results(Message(role=Role.TOOL, parts=()))
+        if message.role is Role.USER and self.last_role in {Role.USER, Role.TOOL}:
+            self._push(Message.assistant(LOST_ANSWER))
+        elif message.role is Role.ASSISTANT and self.last_role in {Role.ASSISTANT, None}:
+            self._push(Message.user(LOST_QUESTION))
+        self._push(message)
+        self.open_calls = tuple(message.tool_calls())
+        self.call_ids.update(call.id for call in self.open_calls)
+
+    def _add_results(self, message: Message) -> None:
+        if not self.open_calls:
+            return
+        given = {part.call_id: part for part in message.parts if isinstance(part, ToolResultPart)}
+        results = tuple(
+            given.get(call.id) or ToolResultPart(call_id=call.id, name=call.name, text=LOST_RESULT, is_error=True)
+            for call in self.open_calls
+        )
+        self._push(Message(role=Role.TOOL, parts=results))
+        self.open_calls = ()
+
+    def _push(self, message: Message) -> None:
+        data = encode(message)
+        self.messages.append(data)
+        self.size_bytes += len(data)
+        self.last_role = message.role
+
+
+class TranscriptCache:
+    """Transcripts kept between turns: nobody else writes while this epoch is the session's. The oldest goes first."""
+
+    def __init__(self, *, max_bytes: int = 8 * 1024 * 1024) -> None:
+        self._kept: OrderedDict[str, Transcript] = OrderedDict()
+        self._max_bytes = max_bytes
+
+    def take(self, conversation: str) -> Transcript | None:
+        """Remove and return a transcript: a turn that fails half way must not leave a wrong one behind."""
+        return self._kept.pop(conversation, None)
+
+    def keep(self, transcript: Transcript) -> None:
+        """Put back a transcript that is exactly what the store holds."""
+        self._kept[transcript.conversation] = transcript
+        while len(self._kept) > 1 and sum(t.size_bytes for t in self._kept.values()) > self._max_bytes:
+            self._kept.popitem(last=False)

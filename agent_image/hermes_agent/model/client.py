@@ -1,0 +1,94 @@
+"""The models service over HTTP: one POST a call, answered by one event a line."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator, AsyncIterator
+
+import httpx
+from pydantic import ValidationError
+
+from hermes_agent.model.base import ModelCall
+from hermes_agent.settings import ModelsToken
+from hermes_contracts.errors import ErrorBody, ErrorCode, HermesError
+from hermes_contracts.model_api import CONTENT_TYPE, MODEL_EVENT, STREAM_PATH, Finish, ModelError, ModelEvent
+
+CONNECT_SECONDS = 5.0
+SILENCE_SECONDS = 45.0
+"""The service sends a heartbeat every 10 s; longer silence is a dead connection."""
+END_OF_BODY_SECONDS = 0.25
+MAX_LINE_BYTES = 1024 * 1024
+_MAX_ERROR_BYTES = 64 * 1024
+
+
+class HttpModelClient:
+    """Keeps one warm connection; the token may be replaced at any time."""
+
+    def __init__(self, base_url: str, token: ModelsToken, *, silence_seconds: float = SILENCE_SECONDS) -> None:
+        self._token = token
+        self._url = base_url.rstrip("/") + STREAM_PATH
+        timeout = httpx.Timeout(silence_seconds, connect=CONNECT_SECONDS)
+        limits = httpx.Limits(max_connections=4, max_keepalive_connections=2, keepalive_expiry=55)
+        self._http = httpx.AsyncClient(timeout=timeout, limits=limits, trust_env=False, follow_redirects=False)
+
+    async def close(self) -> None:
+        """Close connections."""
+        await self._http.aclose()
+
+    async def stream(self, call: ModelCall) -> AsyncGenerator[ModelEvent, None]:
+        """Yield events as they come. Raises HermesError."""
+        headers = {
+            "authorization": f"Bearer {self._token.value}",
+            "content-type": "application/json",
+            "accept": CONTENT_TYPE,
+        }
+        try:
+            async with self._http.stream("POST", self._url, content=call.body(), headers=headers) as response:
+                if response.status_code != 200:
+                    raise await _error_of(response)
+                lines = _lines(response)
+                async for line in lines:
+                    event = MODEL_EVENT.validate_json(line)
+                    yield event
+                    if isinstance(event, Finish | ModelError):
+                        break
+                with contextlib.suppress(TimeoutError):
+                    # A body read to its end leaves the connection warm for the next call.
+                    async with asyncio.timeout(END_OF_BODY_SECONDS):
+                        async for _ in lines:
+                            pass
+        except httpx.TimeoutException as error:
+            raise HermesError(ErrorCode.TIMEOUT, "the models service is silent", retryable=True) from error
+        except httpx.HTTPError as error:
+            raise HermesError(ErrorCode.UNAVAILABLE, "the models service cannot be reached", retryable=True) from error
+        except ValidationError as error:
+            raise HermesError(
+                ErrorCode.PROVIDER_PROTOCOL, "the models service sent an event that is not in its protocol", retryable=True
+            ) from error
+
+
+async def _lines(response: httpx.Response) -> AsyncIterator[bytes]:
+    rest = b""
+    async for chunk in response.aiter_raw():
+        *lines, rest = (rest + chunk).split(b"\n")
+        if len(rest) > MAX_LINE_BYTES:
+            raise HermesError(ErrorCode.PROVIDER_PROTOCOL, "the models service sent a line that is too long")
+        for line in lines:
+            if line:
+                yield line
+    if rest.strip():
+        yield rest
+
+
+async def _error_of(response: httpx.Response) -> HermesError:
+    data = b""
+    async for chunk in response.aiter_raw():
+        data += chunk
+        if len(data) > _MAX_ERROR_BYTES:
+            break
+    try:
+        return HermesError.from_body(ErrorBody.model_validate_json(data[:_MAX_ERROR_BYTES]))
+    except ValidationError:
+        retryable = response.status_code in {408, 425, 429} or response.status_code >= 500
+        return HermesError(ErrorCode.UNAVAILABLE, f"the models service answered {response.status_code}", retryable=retryable)

@@ -1,0 +1,1 @@
+"""What the model may do, and the one executor that does it."""

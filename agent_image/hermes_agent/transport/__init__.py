@@ -1,0 +1,1 @@
+"""Bus messages in, turns run, acknowledgements out."""
