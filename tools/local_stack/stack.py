@@ -182,6 +182,7 @@ def _services(folder: Path, database: servers.Database, ports: dict[str, int]) -
         "PROFILES_FILE": folder / "profiles.yaml",
         "SCRIPTED_URL": f"http://127.0.0.1:{ports['scripted-model']}/v1",
         "ALLOWED_PRIVATE_HOSTS": '["127.0.0.1"]',
+        "TENANTS": f'["{NAMESPACE}"]',
     }
     gateway = {
         "API_HOST": "127.0.0.1",

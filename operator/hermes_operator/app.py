@@ -1,0 +1,273 @@
+"""The composition root: builds everything, starts it, and takes the leader's work up and down."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections import Counter
+from collections.abc import Coroutine
+from typing import Any
+
+import structlog
+from nats.aio.client import Client
+
+from hermes_contracts.bus_permissions import Role, service_permissions
+from hermes_contracts.errors import HermesError
+from hermes_contracts.projection import ProfileProjection
+from hermes_operator import bootstrap, metrics
+from hermes_operator.arrivals import ArrivalPass
+from hermes_operator.bus import BusDoor
+from hermes_operator.cluster.cache import Cache
+from hermes_operator.cluster.client import ClusterClient, Reach
+from hermes_operator.cluster.errors import ClusterError
+from hermes_operator.cluster.events import EventRecorder
+from hermes_operator.engine.election import Elector, LeaseTerms
+from hermes_operator.engine.queue import WorkQueue
+from hermes_operator.engine.workers import Workers
+from hermes_operator.launch import Launcher
+from hermes_operator.namespaces import Namespaces
+from hermes_operator.observer import Observer
+from hermes_operator.pending import PendingBoard
+from hermes_operator.profiles import ProfilePass
+from hermes_operator.reconcile.status import State
+from hermes_operator.resync import Resync
+from hermes_operator.sessions import SessionPass
+from hermes_operator.settings import OperatorSettings
+from hermes_operator.state import Key, Shared, profile_key, session_key
+from hermes_operator.surroundings import Surroundings
+from hermes_operator.watch import watch
+from hermes_service.bus import connect
+from hermes_service.operations import Operations
+from hermes_service.rpc import service_store_client
+from hermes_service.signing import Verifier
+
+log = structlog.get_logger()
+
+_RETRY_SECONDS = 2.0
+
+
+class Operator:
+    """One replica."""
+
+    def __init__(self, settings: OperatorSettings, client: ClusterClient, operations: Operations) -> None:
+        self._settings = settings
+        self._client = client
+        self._operations = operations
+        self._namespaces = Namespaces(client, time.monotonic)
+        self._shared = Shared(WorkQueue(time.time), Cache(), PendingBoard(time.monotonic))
+        self._observer = Observer(self._shared, self._namespaces)
+        self._resync = Resync(client, self._shared, self._observer, settings.tenants)
+        terms = LeaseTerms(settings.namespace, f"{settings.release}-operator", settings.pod_name, settings.lease_seconds)
+        self._elector = Elector(client, terms, time.monotonic)
+        self._synced = asyncio.Event()
+        self._bus: Client | None = None
+        self._workers: Workers | None = None
+
+    async def run(self) -> None:
+        """Run until cancelled, or until kopf was told to stop by a signal."""
+        self._operations.live["watch"] = self._resync.problem
+        self._operations.live["workers"] = lambda: self._workers.problem() if self._workers else None
+        self._operations.ready["cache"] = lambda: None if self._shared.cache.synced else "the first list is not complete"
+        self._operations.ready["bus"] = self._bus_problem
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._observe())
+                group.create_task(self._serve())
+        except* _Stopped:
+            log.info("operator.stopped")
+
+    def _bus_problem(self) -> str | None:
+        return None if self._bus is not None and self._bus.is_connected else "not connected"
+
+    async def _observe(self) -> None:
+        """Fill the cache, then watch. Every replica does, so that the next leader need not wait for a list."""
+        while True:
+            try:
+                for tenant in self._settings.tenants:
+                    await self._namespaces.get(tenant)
+                await self._resync.fill()
+                break
+            except ClusterError as error:
+                log.warning("observe.waiting", error=error.message[:300])
+                await asyncio.sleep(_RETRY_SECONDS)
+        self._synced.set()
+        log.info("observe.synced", sessions=len(self._shared.cache.sessions.all()))
+        takes = {
+            "hermessessions": self._observer.take_session,
+            "profiles": self._observer.take_profile,
+            "pods": self._observer.take_pod,
+        }
+        async with asyncio.TaskGroup() as group:
+            checks = group.create_task(self._check_often())
+            await watch(self._client.configuration, self._settings.tenants, takes)
+            checks.cancel()
+        raise _Stopped
+
+    async def _check_often(self) -> None:
+        while True:
+            await asyncio.sleep(self._settings.resync_seconds)
+            try:
+                await self._resync.check()
+            except ClusterError as error:
+                log.warning("resync.failed", error=error.message[:300])
+
+    async def _serve(self) -> None:
+        """Become leader again and again; a standby connects to the bus too and listens."""
+        async with asyncio.TaskGroup() as group:
+            connected: asyncio.Task[_Bus] = group.create_task(self._connect(group))
+            while True:
+                async with self._elector.lead() as lost:
+                    await _until(lost, self._lead(connected))
+                self._shared.queue.clear()
+
+    async def _connect(self, group: asyncio.TaskGroup) -> _Bus:
+        keys = await self._keys()
+        surroundings = Surroundings(self._settings, keys.gateway_public_key)
+        await surroundings.wait()
+        inbox = service_permissions(Role.OPERATOR).inbox
+        client = await self._dial(keys, inbox)
+        self._bus = client
+        await self._observer.listen(client)
+        group.create_task(surroundings.keep_fresh())
+        return _Bus(client, BusDoor(client, Verifier(keys.gateway_public_key)), keys, surroundings)
+
+    async def _dial(self, keys: bootstrap.Keys, inbox: str) -> Client:
+        while True:
+            try:
+                return await connect(self._settings.bus_url, keys.minter.own_bus_user(), name="operator", inbox=inbox)
+            except OSError as error:
+                log.info("bus.waiting", error=type(error).__name__)
+                await asyncio.sleep(_RETRY_SECONDS / 4)
+
+    async def _keys(self) -> bootstrap.Keys:
+        while True:
+            try:
+                keys = await bootstrap.load_keys(self._client, self._settings)
+                if keys is not None:
+                    return keys
+            except ClusterError as error:
+                log.warning("keys.waiting", error=error.message[:200])
+            await asyncio.sleep(_RETRY_SECONDS / 10)
+
+    async def _lead(self, connected: asyncio.Task[_Bus]) -> None:
+        """Do what only one replica does."""
+        self._shared.memories.forget_all()
+        await self._bootstrap()
+        bus = await asyncio.shield(connected)
+        await bootstrap.make_streams(bus.client)
+        self._workers = self._build_workers(bus)
+        await self._synced.wait()
+        await self._read_projections(bus.door)
+        await self._sweep_once(bus.door)
+        for profile in self._shared.cache.profiles.all():
+            self._shared.queue.add(profile_key(profile.namespace, profile.name))
+        for session in self._shared.cache.sessions.all():
+            self._shared.queue.add(session_key(session.namespace, session.name))
+        log.info("leader.working", sessions=len(self._shared.cache.sessions.all()))
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._workers.run())
+            group.create_task(self._sweep(bus.door))
+
+    async def _bootstrap(self) -> None:
+        while True:
+            try:
+                await bootstrap.make_secrets(self._client, self._settings)
+                await bootstrap.make_first_profile(self._client, self._settings)
+            except ClusterError as error:
+                log.warning("bootstrap.waiting", error=error.message[:300])
+                await asyncio.sleep(_RETRY_SECONDS)
+            else:
+                return
+
+    def _build_workers(self, bus: _Bus) -> Workers:
+        settings, shared, installation = self._settings, self._shared, bus.surroundings.installation
+        events = EventRecorder(self._client, settings.pod_name, time.monotonic)
+        store = service_store_client(bus.client, Role.OPERATOR.value)
+        launcher = Launcher(self._client, bus.door, store, shared, installation, bus.keys.minter, events)
+        sessions = SessionPass(
+            client=self._client,
+            bus=bus.door,
+            store=store,
+            shared=shared,
+            installation=installation,
+            namespaces=self._namespaces,
+            launcher=launcher,
+            events=events,
+            asleep_ttl_seconds=settings.asleep_ttl_seconds,
+        )
+        profiles = ProfilePass(self._client, bus.door, shared, installation, self._namespaces, events)
+        arrivals = ArrivalPass(self._client, bus.door, shared, self._namespaces, frozenset(settings.tenants))
+
+        async def gone(key: Key) -> None:
+            await bus.door.delete_consumer(key.namespace, int(key.name))
+
+        passes = {"session": sessions.run, "profile": profiles.run, "arrival": arrivals.run, "gone": gone}
+        return Workers(shared.queue, passes, settings.workers)
+
+    async def _read_projections(self, door: BusDoor) -> None:
+        """Learn what the bucket holds, and remove the entries of Profiles that went while nobody looked."""
+        while True:
+            try:
+                found = await door.projections()
+                break
+            except HermesError as error:
+                log.warning("projections.waiting", error=error.message[:200])
+                await asyncio.sleep(_RETRY_SECONDS)
+        self._shared.projections.clear()
+        for name, data in found.items():
+            namespace, _, profile = name.partition(".")
+            if self._shared.cache.profiles.get(namespace, profile) is None:
+                self._shared.queue.add(profile_key(namespace, profile))
+            with contextlib.suppress(ValueError):
+                self._shared.projections[name] = ProfileProjection.model_validate_json(data)
+
+    async def _sweep(self, door: BusDoor) -> None:
+        while True:
+            await asyncio.sleep(self._settings.sweep_seconds)
+            await self._sweep_once(door)
+
+    async def _sweep_once(self, door: BusDoor) -> None:
+        """Look at every session with messages waiting: the net under wakes that were lost."""
+        try:
+            counts = await door.pending_everywhere()
+        except HermesError as error:
+            log.warning("sweep.failed", error=error.message[:200])
+            return
+        self._shared.pending.swept(counts)
+        for sid in counts:
+            self._observer.look_at(sid)
+        states = Counter(session.status.state for session in self._shared.cache.sessions.all())
+        for state in State:
+            metrics.SESSIONS.labels(state.value).set(states.get(state.value, 0))
+
+
+class _Stopped(Exception):
+    """A signal asked for the end."""
+
+
+class _Bus:
+    def __init__(self, client: Client, door: BusDoor, keys: bootstrap.Keys, surroundings: Surroundings) -> None:
+        self.client = client
+        self.door = door
+        self.keys = keys
+        self.surroundings = surroundings
+
+
+async def _until(lost: asyncio.Event, work: Coroutine[Any, Any, None]) -> None:
+    """Run `work` until the lease is lost."""
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(work)
+        await lost.wait()
+        task.cancel()
+
+
+async def run(settings: OperatorSettings) -> None:
+    """Run one replica with these settings."""
+    operations = Operations()
+    reach = Reach(settings.namespace, frozenset(settings.tenants))
+    async with (
+        operations.serve(settings.operations_host, settings.operations_port),
+        ClusterClient.open(settings.kubeconfig, reach) as client,
+    ):
+        await Operator(settings, client, operations).run()

@@ -1,0 +1,1 @@
+"""Manifests: typed facts go in, one Kubernetes object comes out."""

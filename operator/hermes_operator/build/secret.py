@@ -1,0 +1,56 @@
+"""The folder that an agent reads at start, as a Secret: who it is, its bus credential, its token for models."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+from hermes_contracts.agent_config import BUS_CREDENTIALS_FILE, CONFIG_FILE, MODELS_TOKEN_FILE, AgentConfig
+from hermes_contracts.names import credentials_name
+from hermes_operator.build.facts import Epoch, Installation
+from hermes_operator.build.meta import epoch_labels, owned_by_session
+
+
+def agent_config(installation: Installation, epoch: Epoch) -> AgentConfig:
+    """Return `session.json`."""
+    profile = epoch.profile
+    return AgentConfig(
+        sid=epoch.sid,
+        epoch=epoch.epoch,
+        namespace=epoch.namespace,
+        session_name=epoch.session,
+        profile=epoch.profile_name,
+        bus_url=installation.bus_url,
+        models_url=installation.models_url,
+        gateway_public_key=installation.gateway_public_key,
+        persona=profile.persona,
+        model=profile.model.name,
+        toolsets=profile.toolsets,
+        max_iterations=profile.budgets.max_iterations,
+        max_turn_seconds=profile.budgets.max_turn_seconds,
+        max_output_tokens=profile.model.max_output_tokens,
+        idle_timeout_seconds=epoch.idle_timeout_seconds,
+        trace_endpoint=installation.trace_endpoint,
+        created_at=epoch.created_at,
+    )
+
+
+def build_secret(installation: Installation, epoch: Epoch, *, bus_credentials: str, models_token: str) -> dict[str, Any]:
+    """Return the Secret of one epoch."""
+    files = {
+        CONFIG_FILE: agent_config(installation, epoch).model_dump_json(),
+        BUS_CREDENTIALS_FILE: bus_credentials,
+        MODELS_TOKEN_FILE: models_token,
+    }
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "type": "Opaque",
+        "metadata": {
+            "name": credentials_name(epoch.session, epoch.epoch),
+            "namespace": epoch.namespace,
+            "labels": epoch_labels(epoch.sid, epoch.epoch, epoch.profile_name),
+            "ownerReferences": owned_by_session(epoch.session, epoch.session_uid),
+        },
+        "data": {name: base64.b64encode(text.encode()).decode() for name, text in files.items()},
+    }

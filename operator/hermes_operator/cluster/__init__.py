@@ -1,0 +1,1 @@
+"""What touches the API server: one client, one table of what it may call, and the trimmed copies of what it reads."""

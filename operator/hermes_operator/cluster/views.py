@@ -1,0 +1,165 @@
+"""Trimmed copies of objects: what decisions need and nothing else, so that a thousand of them stay small."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from hermes_contracts.crd.profile import ProfileSpec, ProfileStatus
+from hermes_contracts.crd.session import SessionSpec, SessionStatus
+from hermes_contracts.names import LABEL_EPOCH, LABEL_SID, RoutingKey, session_id, session_id_of_object
+from hermes_operator.build.meta import ANNOTATION_TEMPLATE, MANAGED_BY, OPERATOR
+
+Manifest = dict[str, Any]
+
+
+def timestamp(text: str | None) -> float:
+    """Return a Kubernetes time in seconds since the epoch; 0 for none."""
+    return datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp() if text else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class SessionView:
+    """A HermesSession."""
+
+    namespace: str
+    name: str
+    uid: str
+    resource_version: str
+    generation: int
+    created_at: float
+    deleting: bool
+    made_by_operator: bool
+    spec: SessionSpec
+    status: SessionStatus
+
+    @classmethod
+    def read(cls, body: Manifest) -> SessionView:
+        """Read an object as the API server gave it."""
+        meta = body["metadata"]
+        return cls(
+            namespace=meta["namespace"],
+            name=meta["name"],
+            uid=meta["uid"],
+            resource_version=meta.get("resourceVersion", ""),
+            generation=meta.get("generation", 0),
+            created_at=timestamp(meta.get("creationTimestamp")),
+            deleting="deletionTimestamp" in meta,
+            made_by_operator=(meta.get("labels") or {}).get(MANAGED_BY) == OPERATOR,
+            spec=SessionSpec.model_validate(body["spec"]),
+            status=SessionStatus.model_validate(body.get("status") or {}),
+        )
+
+    def sid(self, namespace_uid: str) -> str:
+        """Return the session id: of the routing key, or of the object when a person made it without one."""
+        if self.spec.key is None:
+            return session_id_of_object(self.uid)
+        return session_id(namespace_uid, self.spec.profile_ref.name, self.spec.key)
+
+    def key(self) -> RoutingKey:
+        """Return the routing key; an object without one gets its own, which no channel has."""
+        return self.spec.key or RoutingKey(channel="object", chat=self.uid)
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileView:
+    """A Profile."""
+
+    namespace: str
+    name: str
+    uid: str
+    resource_version: str
+    generation: int
+    created_at: float
+    deleting: bool
+    spec: ProfileSpec
+    status: ProfileStatus
+
+    @classmethod
+    def read(cls, body: Manifest) -> ProfileView:
+        """Read an object as the API server gave it."""
+        meta = body["metadata"]
+        return cls(
+            namespace=meta["namespace"],
+            name=meta["name"],
+            uid=meta["uid"],
+            resource_version=meta.get("resourceVersion", ""),
+            generation=meta.get("generation", 0),
+            created_at=timestamp(meta.get("creationTimestamp")),
+            deleting="deletionTimestamp" in meta,
+            spec=ProfileSpec.model_validate(body["spec"]),
+            status=ProfileStatus.model_validate(body.get("status") or {}),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerView:
+    """How a container does. `started` is the kubelet's word that it runs."""
+
+    started: bool = False
+    restarts: int = 0
+    waiting_reason: str = ""
+    waiting_message: str = ""
+    ended_reason: str = ""
+    exit_code: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PodView:
+    """An agent's pod."""
+
+    namespace: str
+    name: str
+    uid: str
+    resource_version: str
+    sid: str
+    epoch: int
+    created_at: float
+    deleting: bool
+    phase: str
+    reason: str
+    message: str
+    scheduled: bool
+    schedule_message: str
+    template: str
+    containers: dict[str, ContainerView] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, body: Manifest) -> PodView:
+        """Read an object as the API server gave it. Raises KeyError or ValueError for a pod that is not ours."""
+        meta, status = body["metadata"], body.get("status") or {}
+        conditions = {c["type"]: c for c in status.get("conditions") or []}
+        scheduled = conditions.get("PodScheduled", {})
+        statuses = [*(status.get("initContainerStatuses") or []), *(status.get("containerStatuses") or [])]
+        return cls(
+            namespace=meta["namespace"],
+            name=meta["name"],
+            uid=meta["uid"],
+            resource_version=meta.get("resourceVersion", ""),
+            sid=meta["labels"][LABEL_SID],
+            epoch=int(meta["labels"][LABEL_EPOCH]),
+            created_at=timestamp(meta.get("creationTimestamp")),
+            deleting="deletionTimestamp" in meta,
+            phase=status.get("phase", "Pending"),
+            reason=status.get("reason", ""),
+            message=(status.get("message") or "")[:500],
+            scheduled=scheduled.get("status") == "True",
+            schedule_message=(scheduled.get("message") or "")[:500] if scheduled.get("status") == "False" else "",
+            template=(meta.get("annotations") or {}).get(ANNOTATION_TEMPLATE, ""),
+            containers={entry["name"]: _container(entry) for entry in statuses},
+        )
+
+
+def _container(status: Manifest) -> ContainerView:
+    state = status.get("state") or {}
+    waiting = state.get("waiting") or {}
+    ended = state.get("terminated") or (status.get("lastState") or {}).get("terminated") or {}
+    return ContainerView(
+        started="running" in state,
+        restarts=status.get("restartCount", 0),
+        waiting_reason=waiting.get("reason", ""),
+        waiting_message=(waiting.get("message") or "")[:500],
+        ended_reason=ended.get("reason", ""),
+        exit_code=ended.get("exitCode"),
+    )

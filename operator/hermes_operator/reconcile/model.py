@@ -1,0 +1,150 @@
+"""The nouns of deciding about a session: what was observed, what is remembered, what is planned."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from hermes_contracts.crd.profile import ProfileSpec
+from hermes_contracts.crd.session import SessionStatus, StartupBreakdown
+from hermes_contracts.store_api import AgentState, SessionSummary
+from hermes_operator.cluster.views import PodView, SessionView
+
+
+@dataclass(frozen=True)
+class Unknown:
+    """Something could not be read. Never the same as empty: nothing is ended or deleted because of it."""
+
+    why: str
+
+
+@dataclass(frozen=True)
+class ProfileVerdict:
+    """What the Profile's own pass found."""
+
+    spec: ProfileSpec
+    ready: bool
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True)
+class AgentWord:
+    """The last thing an epoch's agent said of itself."""
+
+    epoch: int
+    state: AgentState
+    at: float
+
+
+@dataclass(frozen=True)
+class DrainOrder:
+    """An order to stop that an epoch's agent was given."""
+
+    epoch: int
+    deadline: float
+
+
+@dataclass(frozen=True)
+class StartFailure:
+    """A start that was refused; `component` says whose condition shows it."""
+
+    component: str
+    reason: str
+    message: str
+    count: int
+    not_before: float
+
+
+@dataclass(frozen=True)
+class Memory:
+    """What the operator remembers of a session between passes; all of it may be lost."""
+
+    word: AgentWord | None = None
+    drain: DrainOrder | None = None
+    failure: StartFailure | None = None
+    prepared_epoch: int = 0
+    """Epoch that was raised and whose pod was not made yet."""
+    wants_start: bool = False
+    """A start was begun and no agent has spoken since: it is tried again, messages or not."""
+    renewed_at: float | None = None
+    crashes: int = 0
+    crashed_at: float = 0.0
+    startup: tuple[int, StartupBreakdown] | None = None
+    """Epoch and its breakdown."""
+    started: tuple[int, float] | None = None
+    """Epoch, and when it was decided to start it."""
+    scheduled_at: float | None = None
+    """When the watch showed that the pod has a node."""
+    status_written_at: float = 0.0
+
+
+@dataclass(frozen=True)
+class Observed:
+    """Everything a decision may rest on."""
+
+    session: SessionView
+    sid: str
+    profile: ProfileVerdict | Unknown | None
+    """None: there is no such Profile."""
+    pods: tuple[PodView, ...] | Unknown
+    pending: int | Unknown
+    summary: SessionSummary | Unknown | None
+    """None: the store knows no such session."""
+    memory: Memory
+    template: str = ""
+    """Hash of what a pod made now would be made from."""
+    asleep_ttl_seconds: int = 0
+
+
+@dataclass(frozen=True)
+class Start:
+    """Raise the epoch from `expected`, make the consumer, the Secret and the pod."""
+
+    expected: int
+
+
+@dataclass(frozen=True)
+class Drain:
+    """Tell an epoch's agent to stop."""
+
+    epoch: int
+    deadline_seconds: float
+
+
+@dataclass(frozen=True)
+class Stop:
+    """Delete an epoch's consumer, pod and Secret, in that order. `crashed` counts it against the session."""
+
+    epoch: int
+    pod: str
+    pod_uid: str
+    crashed: str = ""
+    """Reason, when the pod broke."""
+
+
+@dataclass(frozen=True)
+class Renew:
+    """Send an epoch's agent fresh credentials, and put them into its Secret when that is due too."""
+
+    epoch: int
+    pod: str
+    update_secret: bool
+
+
+@dataclass(frozen=True)
+class Forget:
+    """Delete the object of a session that slept long enough."""
+
+
+Action = Start | Drain | Stop | Renew | Forget
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to do now, what to say, and when to look again."""
+
+    actions: tuple[Action, ...] = ()
+    status: SessionStatus | None = None
+    """None: say nothing."""
+    due: float | None = None
+    notes: tuple[str, ...] = field(default=())

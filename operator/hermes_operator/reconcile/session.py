@@ -1,0 +1,224 @@
+"""What to do about a session: `decide` is a function of what was observed and of the time, and of nothing else.
+
+A wake is only a reason to run it. It starts a pod where messages wait and none works, stops one that is idle, broken or
+fenced, and otherwise does nothing: run again on what it made, it plans nothing.
+"""
+
+from __future__ import annotations
+
+from hermes_contracts.store_api import AgentState, SessionSummary
+from hermes_operator.cluster.views import PodView, timestamp
+from hermes_operator.reconcile.model import (
+    Action,
+    Drain,
+    Forget,
+    Observed,
+    Plan,
+    ProfileVerdict,
+    Renew,
+    Start,
+    Stop,
+    Unknown,
+)
+from hermes_operator.reconcile.pods import Diagnosis, Health, diagnose
+from hermes_operator.reconcile.status import State, StatusFacts, build_status
+
+DRAIN_SECONDS = 20.0
+"""What an agent gets to finish or hand back."""
+DRAIN_SLACK_SECONDS = 5.0
+RENEW_SECONDS = 1200.0
+"""A third of the models token's hour: a renewal may be missed twice."""
+SILENCE_SECONDS = 300.0
+"""A pod whose containers run and whose agent has said nothing for this long is replaced."""
+LOOK_AGAIN_SECONDS = 5.0
+CRASH_MEMORY_SECONDS = 600.0
+
+
+def decide(observed: Observed, now: float) -> Plan:
+    """Return what to do about a session."""
+    if observed.session.deleting:
+        return _deleted(observed)
+    if isinstance(observed.pods, Unknown):
+        return Plan(due=now + LOOK_AGAIN_SECONDS, notes=(observed.pods.why,))
+    live = [pod for pod in observed.pods if not pod.deleting]
+    if live:
+        return _with_pod(observed, live, now)
+    return _without_pod(observed, now)
+
+
+def crash_delay(crashes: int) -> float:
+    """Return the seconds to wait before the start that follows this many crashes in a row."""
+    return 0.0 if crashes <= 1 else min(300.0, 5.0 * 2 ** (crashes - 2))
+
+
+def _deleted(observed: Observed) -> Plan:
+    """Owner references end the pod and the rest; the consumer is nobody's child."""
+    epoch = observed.session.status.epoch
+    return Plan(actions=(Stop(epoch, "", ""),) if epoch else ())
+
+
+def _with_pod(observed: Observed, live: list[PodView], now: float) -> Plan:
+    current, older = live[-1], live[:-1]
+    stops: list[Action] = [Stop(pod.epoch, pod.name, pod.uid) for pod in older]
+    summary = observed.summary
+    if isinstance(summary, SessionSummary) and current.epoch < summary.epoch:
+        return Plan(actions=(*stops, Stop(current.epoch, current.name, current.uid)), due=now)
+    found = diagnose(current)
+    if found.health is Health.BROKEN:
+        reason = found.problem.reason if found.problem else "PodEnded"
+        return Plan(actions=(*stops, Stop(current.epoch, current.name, current.uid, crashed=reason)), due=now)
+    if not _spoke(observed, current):
+        return _starting(observed, current, found, stops, now)
+    return _awake(observed, current, found, stops, now)
+
+
+def _spoke(observed: Observed, pod: PodView) -> bool:
+    """Tell whether the pod's agent has reported; after a restart of the operator the status remembers it."""
+    word, status = observed.memory.word, observed.session.status
+    if word is not None and word.epoch == pod.epoch:
+        return True
+    return status.epoch == pod.epoch and status.state in (State.READY, State.BUSY, State.DRAINING)
+
+
+def _starting(observed: Observed, pod: PodView, found: Diagnosis, stops: list[Action], now: float) -> Plan:
+    outdated = bool(observed.template) and pod.template != observed.template
+    if observed.session.spec.suspend or outdated:
+        return Plan(actions=(*stops, Stop(pod.epoch, pod.name, pod.uid)), due=now)
+    if found.health is Health.RUNNING and now - pod.created_at > SILENCE_SECONDS:
+        return Plan(actions=(*stops, Stop(pod.epoch, pod.name, pod.uid, crashed="AgentSilent")), due=now)
+    facts = StatusFacts(State.STARTING, pod, found)
+    return Plan(tuple(stops), build_status(observed, facts, now), due=now + LOOK_AGAIN_SECONDS)
+
+
+def _awake(observed: Observed, pod: PodView, found: Diagnosis, stops: list[Action], now: float) -> Plan:
+    drain, word = observed.memory.drain, observed.memory.word
+    drained = word is not None and word.epoch == pod.epoch and word.state is AgentState.DRAINED
+    if drained or (drain is not None and drain.epoch == pod.epoch and now >= drain.deadline):
+        return Plan(actions=(*stops, Stop(pod.epoch, pod.name, pod.uid)), due=now)
+    if drain is not None and drain.epoch == pod.epoch:
+        facts = StatusFacts(State.DRAINING, pod, found)
+        return Plan(tuple(stops), build_status(observed, facts, now), due=drain.deadline)
+    idle_at = _idle_at(observed, pod)
+    if observed.session.spec.suspend or (idle_at is not None and now >= idle_at):
+        actions = (*stops, Drain(pod.epoch, DRAIN_SECONDS))
+        return Plan(actions, build_status(observed, StatusFacts(State.DRAINING, pod, found), now), due=now)
+    renewed_at = observed.memory.renewed_at
+    if renewed_at is None or now >= renewed_at + RENEW_SECONDS:
+        stops.append(Renew(pod.epoch, pod.name, update_secret=renewed_at is not None))
+        renewed_at = now
+    state = State.BUSY if _busy(observed, pod) else State.READY
+    plan_due = min(renewed_at + RENEW_SECONDS, now + LOOK_AGAIN_SECONDS if idle_at is None else idle_at)
+    return Plan(tuple(stops), build_status(observed, StatusFacts(state, pod, found), now), due=plan_due)
+
+
+def _busy(observed: Observed, pod: PodView) -> bool:
+    word, summary = observed.memory.word, observed.summary
+    if word is not None and word.epoch == pod.epoch:
+        return word.state is AgentState.BUSY
+    return isinstance(summary, SessionSummary) and summary.running_turns > 0
+
+
+def _idle_at(observed: Observed, pod: PodView) -> float | None:
+    """Return when the session has been idle long enough, or None while it works or while that cannot be known."""
+    summary, pending = observed.summary, observed.pending
+    if isinstance(summary, Unknown) or isinstance(pending, Unknown):
+        return None
+    if pending > 0 or _busy(observed, pod) or (summary is not None and summary.running_turns > 0):
+        return None
+    last = max(pod.created_at, summary.last_activity if summary is not None else 0.0)
+    word = observed.memory.word
+    if word is not None and word.epoch == pod.epoch:
+        last = max(last, word.at)
+    return last + idle_timeout(observed)
+
+
+def idle_timeout(observed: Observed) -> int:
+    """Return the session's own idle timeout, or its Profile's."""
+    own = observed.session.spec.idle_timeout_seconds
+    if own is not None:
+        return own
+    return observed.profile.spec.idle_timeout_seconds if isinstance(observed.profile, ProfileVerdict) else 900
+
+
+def _without_pod(observed: Observed, now: float) -> Plan:
+    assert not isinstance(observed.pods, Unknown)
+    session, memory = observed.session, observed.memory
+    if session.spec.suspend:
+        return _asleep(observed, State.SUSPENDED, now)
+    wanted = _wanted(observed)
+    if wanted is None:
+        return Plan(due=now + LOOK_AGAIN_SECONDS, status=build_status(observed, _resting(observed), now))
+    if not wanted:
+        return _asleep(observed, State.ASLEEP, now)
+    profile, summary = observed.profile, observed.summary
+    if not isinstance(profile, ProfileVerdict) or not profile.ready:
+        due = now + LOOK_AGAIN_SECONDS if isinstance(profile, Unknown) else None
+        return Plan(status=build_status(observed, StatusFacts(State.FAILED), now), due=due)
+    blocked_until = max(
+        memory.failure.not_before if memory.failure else 0.0,
+        memory.crashed_at + crash_delay(memory.crashes) if memory.crashes else 0.0,
+    )
+    own_disk = profile.spec.sandbox.workspace.kind == "PersistentVolumeClaim"
+    if blocked_until > now:
+        return Plan(status=build_status(observed, StatusFacts(State.FAILED), now), due=blocked_until)
+    if own_disk and observed.pods:
+        # Two pods must not write one volume; the end of the old one brings us back here.
+        return Plan(status=build_status(observed, StatusFacts(State.STARTING), now), due=now + LOOK_AGAIN_SECONDS)
+    if isinstance(summary, Unknown):
+        return Plan(status=build_status(observed, StatusFacts(State.FAILED), now), due=now + LOOK_AGAIN_SECONDS)
+    return Plan(actions=(Start(summary.epoch if summary is not None else 0),), due=now)
+
+
+def _wanted(observed: Observed) -> bool | None:
+    """Tell whether the session needs a pod; None when that cannot be known.
+
+    A session that was never started is started once, so that the person who made it sees it work.
+    """
+    if isinstance(observed.pending, int) and observed.pending > 0:
+        return True
+    if observed.memory.wants_start:
+        return True
+    if observed.session.status.epoch == 0:
+        if isinstance(observed.summary, Unknown):
+            return None
+        return observed.summary is None or observed.summary.epoch == 0
+    return None if isinstance(observed.pending, Unknown) else False
+
+
+def _resting(observed: Observed) -> StatusFacts:
+    return StatusFacts(State.SUSPENDED if observed.session.spec.suspend else State.ASLEEP)
+
+
+def _asleep(observed: Observed, state: State, now: float) -> Plan:
+    session = observed.session
+    actions: tuple[Action, ...] = ()
+    if session.status.pod:
+        # Its pod went without us: evicted, deleted by a person, or while no operator was there.
+        actions = (Stop(session.status.epoch, "", ""),)
+    status = build_status(observed, StatusFacts(state), now)
+    due = None
+    if state is State.ASLEEP and _may_be_forgotten(observed):
+        forget_at = _asleep_since(observed) + observed.asleep_ttl_seconds
+        if now >= forget_at:
+            return Plan((*actions, Forget()))
+        due = forget_at
+    return Plan(actions, status, due)
+
+
+def _may_be_forgotten(observed: Observed) -> bool:
+    """Only what a message made and will make again, and only where no files would be lost with it."""
+    profile = observed.profile
+    return (
+        observed.asleep_ttl_seconds > 0
+        and observed.session.made_by_operator
+        and isinstance(profile, ProfileVerdict)
+        and profile.spec.sandbox.workspace.kind == "Ephemeral"
+        and observed.pending == 0
+    )
+
+
+def _asleep_since(observed: Observed) -> float:
+    for condition in observed.session.status.conditions:
+        if condition.type == "Hibernated" and condition.status == "True":
+            return timestamp(condition.last_transition_time)
+    return observed.session.created_at

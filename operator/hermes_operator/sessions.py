@@ -1,0 +1,144 @@
+"""A session's pass: observe, decide, apply."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import structlog
+
+from hermes_contracts.errors import HermesError
+from hermes_contracts.names import API_VERSION
+from hermes_contracts.store_api import SUMMARIES, SessionIdsRequest, SessionSummary
+from hermes_operator.build.facts import Installation
+from hermes_operator.build.pod import pod_template
+from hermes_operator.bus import BusDoor
+from hermes_operator.cluster.client import ClusterClient
+from hermes_operator.cluster.events import EventRecorder
+from hermes_operator.cluster.resources import SESSIONS
+from hermes_operator.cluster.views import SessionView
+from hermes_operator.launch import Launcher, epoch_of
+from hermes_operator.namespaces import Namespaces
+from hermes_operator.reconcile.conditions import turned_bad
+from hermes_operator.reconcile.model import Observed, Plan, ProfileVerdict, Start, Unknown
+from hermes_operator.reconcile.session import decide, idle_timeout
+from hermes_operator.reconcile.status import worth_writing, write_later_at
+from hermes_operator.state import Key, Shared
+from hermes_service.rpc import StoreClient
+
+log = structlog.get_logger()
+
+_QUIET_REASONS = frozenset({"Asleep", "Starting", "Draining", "Suspended", "Waiting", "Ready", "Busy", "Failed"})
+
+
+@dataclass(frozen=True)
+class SessionPass:
+    """Runs passes over sessions. All collaborators are handed in."""
+
+    client: ClusterClient
+    bus: BusDoor
+    store: StoreClient
+    shared: Shared
+    installation: Callable[[], Installation]
+    namespaces: Namespaces
+    launcher: Launcher
+    events: EventRecorder
+    asleep_ttl_seconds: int
+    wall_clock: Callable[[], float] = time.time
+
+    async def run(self, key: Key) -> float | None:
+        """Run one pass; returns when to look again, in wall-clock seconds. Raises HermesError to be tried again."""
+        session = self.shared.cache.sessions.get(key.namespace, key.name)
+        if session is None:
+            return None
+        observed = await self.observe(session)
+        now = self.wall_clock()
+        plan = decide(observed, now)
+        await self._apply(observed, plan)
+        return await self._say(observed, plan, now)
+
+    async def observe(self, session: SessionView) -> Observed:
+        """Read what a decision rests on; a part that cannot be read is Unknown."""
+        cache, memory = self.shared.cache, self.shared.memories.get(session.uid)
+        namespace = await self.namespaces.get(session.namespace)
+        sid = session.sid(namespace.uid)
+        cache.bind(sid, session)
+        name = session.spec.profile_ref.name
+        profile: ProfileVerdict | Unknown | None = self.shared.verdicts.get((session.namespace, name))
+        if profile is None and (not cache.synced or cache.profiles.get(session.namespace, name) is not None):
+            profile = Unknown(f"Profile {name} was not examined yet")
+        pods = cache.pods_of(sid) if cache.synced else Unknown("the list of pods is not complete yet")
+        has_pods = not isinstance(pods, Unknown) and bool(pods)
+        pending = await self._pending(sid, ask=has_pods)
+        waits = isinstance(pending, int) and pending > 0
+        wanted = has_pods or waits or session.status.epoch == 0 or memory.wants_start
+        summary = await self._summary(sid) if wanted else None
+        template = ""
+        if isinstance(profile, ProfileVerdict):
+            epoch = epoch_of(session, sid, 1, profile, session.spec.idle_timeout_seconds or 900, 0.0)
+            template = pod_template(self.installation(), epoch)
+        return Observed(
+            session=session,
+            sid=sid,
+            profile=profile,
+            pods=pods,
+            pending=pending,
+            summary=summary if wanted else Unknown("not asked"),
+            memory=memory,
+            template=template,
+            asleep_ttl_seconds=self.asleep_ttl_seconds,
+        )
+
+    async def _pending(self, sid: str, *, ask: bool) -> int | Unknown:
+        hint = self.shared.pending.hint(sid)
+        if hint == 0 and not ask:
+            return 0
+        try:
+            return await self.bus.pending(sid)
+        except HermesError as error:
+            return Unknown(error.message)
+
+    async def _summary(self, sid: str) -> SessionSummary | Unknown | None:
+        try:
+            found = await self.store.call(SUMMARIES, SessionIdsRequest(sids=(sid,)), patience_seconds=2.0)
+        except HermesError as error:
+            return Unknown(error.message)
+        return next(iter(found.sessions), None)
+
+    async def _apply(self, observed: Observed, plan: Plan) -> None:
+        for action in plan.actions:
+            log.info("session.action", action=type(action).__name__, sid=observed.sid, session=observed.session.name)
+            if isinstance(action, Start):
+                await self.launcher.start(observed, action, idle_timeout(observed))
+            else:
+                await self.launcher.carry_out(observed, action)
+
+    async def _say(self, observed: Observed, plan: Plan, now: float) -> float | None:
+        """Write the status when it is worth it; returns when to look again."""
+        session, status = observed.session, plan.status
+        if status is None:
+            return plan.due
+        written_at = observed.memory.status_written_at
+        if not worth_writing(session.status, status, written_at, now):
+            later = write_later_at(session.status, status, written_at)
+            return min((t for t in (plan.due, later) if t is not None), default=None)
+        body = await self.client.apply(
+            SESSIONS.status,
+            {
+                "apiVersion": API_VERSION,
+                "kind": "HermesSession",
+                "metadata": {"name": session.name, "namespace": session.namespace},
+                "status": status.model_dump(mode="json", by_alias=True, exclude_none=True),
+            },
+        )
+        self.shared.memories.change(session.uid, status_written_at=now)
+        self.shared.cache.sessions.put(SessionView.read(body))
+        for condition in turned_bad(session.status.conditions, status.conditions):
+            if condition.type != "Hibernated" and condition.reason not in _QUIET_REASONS:
+                await self.events.post(session, "Warning", condition.reason, condition.message or condition.type)
+        if session.status.state != status.state:
+            log.info(
+                "session.state", sid=observed.sid, session=session.name, state=status.state, before=session.status.state
+            )
+        return plan.due

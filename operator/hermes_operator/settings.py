@@ -1,0 +1,56 @@
+"""Settings of the operator, all from `HERMES_` variables; lists and maps are JSON."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field, field_validator
+
+from hermes_contracts.crd.profile import ProfileSpec
+from hermes_contracts.names import DnsLabel, ObjectName
+from hermes_service.settings import ProcessSettings
+
+
+class OperatorSettings(ProcessSettings):
+    """What one operator needs to know."""
+
+    release: DnsLabel = "hermes"
+    namespace: DnsLabel
+    """Namespace of the installation."""
+    tenants: tuple[DnsLabel, ...] = Field(min_length=1)
+    """Namespaces whose Profiles and sessions are served."""
+    pod_name: str = "operator"
+    """Identity in the Lease; two operators must not share it."""
+
+    agent_image: str
+    sandbox_image: str
+    image_pull_policy: Literal["Always", "IfNotPresent", "Never"] = "IfNotPresent"
+    image_pull_secrets: tuple[str, ...] = ()
+
+    models_url: str
+    bus_selector: dict[str, str] = Field(default_factory=lambda: {"app.kubernetes.io/component": "bus"})
+    """Labels of the bus's pods in the release's namespace; empty when the bus is outside, then its address counts."""
+    models_selector: dict[str, str] = Field(default_factory=lambda: {"app.kubernetes.io/component": "models"})
+    blocked_cidrs: tuple[str, ...] = ()
+    """Addresses that egress class Internet excludes beside private and special ones: nodes, API server, pods, services."""
+
+    first_profile: str = ""
+    """JSON of a Profile's spec; the operator makes it in the first tenant when no Profile of that name is there."""
+    first_profile_name: ObjectName = "default"
+
+    workers: int = Field(default=8, ge=1, le=64)
+    sweep_seconds: float = Field(default=4.0, gt=0, le=5)
+    resync_seconds: float = Field(default=600.0, ge=1)
+    asleep_ttl_seconds: int = Field(default=604_800, ge=0)
+    """A session that a message made is deleted after sleeping this long; the next message makes it again. 0: never."""
+    lease_seconds: int = Field(default=15, ge=3)
+    kubeconfig: Path | None = None
+    """Outside of a cluster only."""
+
+    @field_validator("first_profile")
+    @classmethod
+    def _is_a_profile(cls, value: str) -> str:
+        if value:
+            ProfileSpec.model_validate_json(value)
+        return value

@@ -1,0 +1,74 @@
+"""What the operator's parts share in one process. All of it can be rebuilt: a restart loses nothing that matters."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from hermes_contracts.projection import ProfileProjection
+from hermes_operator.cluster.cache import Cache, Name
+from hermes_operator.engine.queue import WorkQueue
+from hermes_operator.pending import PendingBoard
+from hermes_operator.reconcile.model import Memory, ProfileVerdict
+
+
+@dataclass(frozen=True)
+class Key:
+    """What a pass is about: a `session` or `profile` by namespace and name, an `arrival` by session id."""
+
+    kind: str
+    namespace: str
+    name: str
+
+
+def session_key(namespace: str, name: str) -> Key:
+    """Return the key of a session's pass."""
+    return Key("session", namespace, name)
+
+
+def profile_key(namespace: str, name: str) -> Key:
+    """Return the key of a Profile's pass."""
+    return Key("profile", namespace, name)
+
+
+def arrival_key(sid: str) -> Key:
+    """Return the key of a pass for messages whose session has no object."""
+    return Key("arrival", "", sid)
+
+
+class Memories:
+    """What is remembered of each session, by its object's UID."""
+
+    def __init__(self) -> None:
+        self._items: dict[str, Memory] = {}
+
+    def get(self, uid: str) -> Memory:
+        """Return what is remembered."""
+        return self._items.get(uid, Memory())
+
+    def change(self, uid: str, **fields: Any) -> Memory:
+        """Remember something else."""
+        self._items[uid] = replace(self.get(uid), **fields)
+        return self._items[uid]
+
+    def forget(self, uid: str) -> None:
+        """Forget a session."""
+        self._items.pop(uid, None)
+
+    def forget_all(self) -> None:
+        """Forget everything: another replica acted meanwhile."""
+        self._items.clear()
+
+
+@dataclass
+class Shared:
+    """Caches, boards and the queue."""
+
+    queue: WorkQueue[Key]
+    cache: Cache
+    pending: PendingBoard
+    memories: Memories = field(default_factory=Memories)
+    verdicts: dict[Name, ProfileVerdict] = field(default_factory=dict)
+    """What each Profile's pass found."""
+    projections: dict[str, ProfileProjection] = field(default_factory=dict)
+    """What is known to be in the bucket, by its key."""
