@@ -25,7 +25,12 @@ def percentiles(values: list[float]) -> dict[str, float]:
 
 
 def machine() -> dict[str, object]:
-    return {"cpus": os.cpu_count(), "arch": platform.machine(), "python": platform.python_version(), "load": os.getloadavg()[0]}
+    return {
+        "cpus": os.cpu_count(),
+        "arch": platform.machine(),
+        "python": platform.python_version(),
+        "load": os.getloadavg()[0],
+    }
 
 
 async def start(folder: str) -> tuple[asyncio.subprocess.Process, Sandbox, float]:

@@ -13,9 +13,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from exec_latency import machine, start  # noqa: E402
+from exec_latency import machine, start
 
-from hermes_agent.sandbox import ExecRequest, Output  # noqa: E402
+from hermes_agent.sandbox import ExecRequest, Output
 
 SIZE = 100 * 1000 * 1000
 
@@ -39,7 +39,8 @@ async def main(runs: int) -> None:
         after = resident(process.pid)
         print(json.dumps({
             "bench": "exec_stream_100MB", "mb_per_s_p50": round(speeds[runs // 2]), "mb_per_s_worst": round(speeds[0]),
-            "samples": runs, "daemon_rss_mb": round(after / 1e6, 1), "daemon_rss_growth_mb": round((after - before) / 1e6, 1),
+            "samples": runs,
+            "daemon_rss_mb": round(after / 1e6, 1), "daemon_rss_growth_mb": round((after - before) / 1e6, 1),
             "client_peak_rss_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000), "machine": machine(),
         }))  # fmt: skip
         await sandbox.close()

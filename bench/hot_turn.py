@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import tempfile
 import time
 from pathlib import Path
 
@@ -12,7 +11,7 @@ import httpx
 
 from bench.report import emit
 from local_stack.runner import LocalRunner
-from local_stack.stack import Stack, running_stack
+from local_stack.stack import Stack, running_stack, stack_folder
 
 WARM_UP, SAMPLES = 20, 200
 
@@ -52,9 +51,7 @@ async def _measure(stack: Stack) -> None:
 
 async def main() -> None:
     """Run the stack, measure, print."""
-    with tempfile.TemporaryDirectory(prefix="hermes-bench-") as name:
-        folder = Path(name)
-        folder.chmod(0o711)
+    with stack_folder() as folder:
         async with running_stack(folder) as stack:
             runner = LocalRunner(stack)
             task = asyncio.create_task(runner.run())

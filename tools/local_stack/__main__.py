@@ -6,17 +6,14 @@ import argparse
 import asyncio
 import contextlib
 import sys
-import tempfile
 import time
-from collections.abc import Iterator
-from pathlib import Path
 
 import httpx
 
 from demo.chat import Conversation
 from local_stack.processes import StartFailed
 from local_stack.runner import LocalRunner
-from local_stack.stack import Stack, running_stack
+from local_stack.stack import Stack, running_stack, stack_folder
 
 _HELP = """\
 There is NO isolation here: commands of the agent run on this machine as you. Logs: {folder}
@@ -47,18 +44,9 @@ async def _converse(stack: Stack, first: list[str]) -> None:
         await conversation.close()
 
 
-@contextlib.contextmanager
-def _traversable_folder() -> Iterator[Path]:
-    """A temporary folder that PostgreSQL's own user may pass through."""
-    with tempfile.TemporaryDirectory(prefix="hermes-dev-") as name:
-        folder = Path(name)
-        folder.chmod(0o711)
-        yield folder
-
-
 async def _main(first: list[str]) -> None:
     started = time.monotonic()
-    with _traversable_folder() as folder:
+    with stack_folder() as folder:
         async with running_stack(folder) as stack:
             runner = asyncio.create_task(LocalRunner(stack).run())
             try:

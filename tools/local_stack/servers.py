@@ -59,7 +59,7 @@ def create_database(folder: Path, port: int) -> Database:
     password_file.write_text(owner_password)
     for path in (data, socket_folder):
         path.mkdir(mode=0o700)
-    prefix = _as_unprivileged(folder, data, socket_folder, password_file)
+    prefix = _as_unprivileged(data, socket_folder, password_file)
     binaries = postgres_binaries()
     subprocess.run(
         [
@@ -79,16 +79,13 @@ def create_database(folder: Path, port: int) -> Database:
     return Database(Process("postgres", command, folder), port, owner_password, service_password)
 
 
-def _as_unprivileged(folder: Path, *owned: Path) -> list[str]:
+def _as_unprivileged(*owned: Path) -> list[str]:
     """PostgreSQL refuses to run as root: hand the folders to its own user and return the prefix that becomes it."""
     if os.geteuid() != 0:
         return []
     user = pwd.getpwnam("postgres")
     for path in owned:
         os.chown(path, user.pw_uid, user.pw_gid)
-    for parent in [folder, *folder.parents]:
-        if not parent.stat().st_mode & 0o001 and parent.stat().st_uid == 0:
-            parent.chmod(parent.stat().st_mode | 0o011)
     return ["setpriv", f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}", "--clear-groups", "--pdeathsig", "KILL", "--"]
 
 

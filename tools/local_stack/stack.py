@@ -7,9 +7,10 @@ import hashlib
 import json
 import secrets
 import sys
+import tempfile
 import time
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -220,6 +221,15 @@ async def _publish_profiles(client: Client, profiles: tuple[LocalProfile, ...]) 
             created_at=time.time(),
         )
         await bucket.put(projection.key(NAMESPACE, profile.name), entry.model_dump_json().encode())
+
+
+@contextmanager
+def stack_folder() -> Iterator[Path]:
+    """Make a temporary folder that PostgreSQL's own user may pass through."""
+    with tempfile.TemporaryDirectory(prefix="hermes-") as name:
+        folder = Path(name)
+        folder.chmod(0o711)
+        yield folder
 
 
 @asynccontextmanager

@@ -1,0 +1,154 @@
+"""One tool round inside the agent: model call, shell command in a real sandboxd, two appends.
+
+`own` uses a store and a sandbox in memory: what is left is the agent's Python. `round` has the real sandboxd, and a real
+nats-server with the store's subjects served from memory. Times are from one request of the model to the next.
+Prints one JSON line each.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import platform
+import random
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from hermes_agent.loop.limits import Limits
+from hermes_agent.loop.outcome import Outcome
+from hermes_agent.loop.ports import Store
+from hermes_agent.loop.run import TurnRunner
+from hermes_agent.loop.stop import StopSignal
+from hermes_agent.loop.turn import TurnLoop
+from hermes_agent.testing.model import Reply, ScriptedModel, call, say
+from hermes_agent.testing.sandbox import FakeSandbox
+from hermes_agent.testing.store import FakeStore
+from hermes_agent.tools.executor import Toolbox
+from hermes_agent.tools.registry import tools_of
+from hermes_agent.tools.sandbox_adapter import SandboxAdapter
+from hermes_agent.tools.sandbox_port import SandboxPort
+from hermes_contracts.model_api import ModelRequest
+from hermes_contracts.store_api import OPEN_TURN, OpenTurnRequest
+from hermes_service.rpc import agent_store_client
+from tests.unit.agent.agent_scene import CONFIG, SID, Deltas, inbound
+
+ROUNDS = int(os.environ.get("ROUNDS", "300"))
+ROOT = Path(__file__).parents[1]
+
+
+class Stopwatch(ScriptedModel):
+    """Notes when each request comes."""
+
+    def __init__(self) -> None:
+        super().__init__(self._answer)
+        self.asked: list[float] = []
+        self.cpu: list[float] = []
+
+    def _answer(self, _: ModelRequest | None) -> Reply:
+        self.asked.append(time.perf_counter())
+        self.cpu.append(time.process_time())
+        count = len(self.asked)
+        return say("done") if count > ROUNDS else call((f"c{count}", "terminal", '{"command": "echo true"}'))
+
+
+async def turn(store: Store, sandbox: SandboxPort, model: ScriptedModel) -> Outcome:
+    tools = tools_of(CONFIG.toolsets)
+    limits = Limits(max_iterations=ROUNDS + 10, repeat_notice=10**9)
+    loop = TurnLoop(store, model, Toolbox(tools, sandbox), limits, Deltas(), random.Random(1))
+    runner = TurnRunner(CONFIG, store, loop, tools, limits)
+    opened = await store.call(OPEN_TURN, OpenTurnRequest(inbound=inbound(), ack_subject="$JS.ACK.x", stream_sequence=1))
+    return await runner.run(inbound(), opened, StopSignal())
+
+
+def report(name: str, model: Stopwatch) -> None:
+    rounds = sorted((b - a) * 1000 for a, b in zip(model.asked, model.asked[1:], strict=False))
+    cpu = sorted((b - a) * 1000 for a, b in zip(model.cpu, model.cpu[1:], strict=False))
+
+    def at(values: list[float], share: float) -> float:
+        return round(values[min(len(values) - 1, int(len(values) * share))], 3)
+
+    print(
+        json.dumps(
+            {
+                "bench": f"tool_round.{name}",
+                "p50_ms": at(rounds, 0.5), "p95_ms": at(rounds, 0.95), "p99_ms": at(rounds, 0.99),
+                "cpu_p50_ms": at(cpu, 0.5),
+                "samples": len(rounds),
+                "load": round(os.getloadavg()[0], 1),
+                "machine": f"{platform.machine()} {os.cpu_count()} cores, Python {platform.python_version()}",
+            }
+        )
+    )  # fmt: skip
+
+
+class Light(Stopwatch):
+    """Does not read what it is asked: the cost of a model is not the agent's."""
+
+    async def stream(self, call: object):  # type: ignore[no-untyped-def, override]
+        call.body()  # type: ignore[attr-defined]
+        for piece in self._answer(None):
+            yield piece
+
+
+async def own() -> None:
+    model = Light()
+    await turn(FakeStore().client(1), FakeSandbox(), model)
+    report("own", model)
+
+
+async def whole() -> None:
+    from nats.aio.client import Client
+
+    from hermes_contracts.bus_permissions import Role, agent_permissions, service_permissions
+    from hermes_service import bus
+    from hermes_service.bus_keys import BusKeys
+    from hermes_service.rpc import Caller, RpcServer
+    from tests.integration.agent.agent_world import AGENT_STORE_METHODS, NatsServer
+
+    with tempfile.TemporaryDirectory() as folder:
+        keys = BusKeys.generate()
+        nats = NatsServer(Path(folder), keys.server_config())
+        await nats.start()
+        workspace, socket = Path(folder) / "workspace", Path(folder) / "exec.sock"
+        workspace.mkdir()
+        daemon = await asyncio.create_subprocess_exec(
+            sys.executable, "-I", "-S", str(ROOT / "sandbox_image" / "sandboxd.py"),
+            "--socket", str(socket), "--workspace", str(workspace),
+        )  # fmt: skip
+        store, sandbox, clients = FakeStore(), SandboxAdapter(str(socket)), list[Client]()
+        try:
+            service, agent = service_permissions(Role.STORE), agent_permissions(SID, 1)
+            clients.append(await bus.connect(nats.url, keys.user("s", service), name="s", inbox=service.inbox))
+            clients.append(await bus.connect(nats.url, keys.user("a", agent), name="a", inbox=agent.inbox))
+
+            async def handle(name: str, caller: Caller, request: object) -> object:
+                return store.handle(caller.epoch, name, request)  # type: ignore[arg-type]
+
+            handlers = {name: (lambda c, r, n=name: handle(n, c, r)) for name in AGENT_STORE_METHODS}
+            await RpcServer(clients[0], handlers).start("store")  # type: ignore[arg-type]
+            await clients[0].flush()
+            model = Light()
+            await turn(agent_store_client(clients[1], SID, 1), sandbox, model)
+            report("round", model)
+        finally:
+            await sandbox.close()
+            for client in clients:
+                await client.close()
+            await nats.stop()
+            daemon.terminate()
+            await daemon.wait()
+
+
+async def main() -> None:
+    import structlog
+
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(40))
+    await own()
+    await whole()
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

@@ -1,0 +1,146 @@
+"""Webhook in to 200 out, stored and synced to disk: a gateway process and a NATS server on loopback, open loop.
+
+Run: PYTHONPATH=libs:gateway_image:tools:. python bench/webhook_accept.py [--rate 200] [--seconds 10]
+Prints one JSON line. Latency counts from the moment a request was due, so a stall is not hidden by a slow client.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import platform
+import sys
+import tempfile
+import time
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from hermes_contracts import projection, subjects
+from hermes_contracts.bus_permissions import Permissions, Role, service_permissions
+from hermes_contracts.projection import ProfileProjection
+from hermes_gateway.gateway.channels.signatures import sign
+from hermes_service import signing, streams
+from hermes_service.bus import connect
+from hermes_service.bus_keys import BusKeys
+from local_stack.processes import Process, free_port, http_ok, tcp_open
+from local_stack.servers import bus_process
+
+SECRET = "a-secret-of-the-benchmark"
+CONNECTIONS = 32
+SESSIONS = 100
+
+
+@dataclass
+class Answer:
+    milliseconds: float
+    status: int
+
+
+async def start(folder: Path, exits: AsyncExitStack) -> int:
+    """Start NATS and a gateway; returns the webhook port."""
+    keys, bus_port, webhook_port, operations_port = BusKeys.generate(), free_port(), free_port(), free_port()
+    nats = bus_process(folder, keys, bus_port)
+    await nats.start()
+    exits.push_async_callback(nats.stop)
+    await nats.until(lambda: tcp_open(bus_port))
+    url = f"nats://127.0.0.1:{bus_port}"
+    everything = Permissions((">",), (">",), "_INBOX.bench")
+    admin = await connect(url, keys.user("bench", everything), name="bench", inbox="_INBOX.bench")
+    await streams.ensure_streams(admin.jetstream())
+    profile = ProfileProjection(
+        namespace="team", namespace_uid="uid", name="helper", model="m", provider="scripted", ready=True, message="",
+        created_at=0,
+    )  # fmt: skip
+    bucket = await admin.jetstream().key_value(subjects.PROFILES_BUCKET)
+    await bucket.put(projection.key("team", "helper"), profile.model_dump_json().encode())
+    await admin.close()
+    (folder / "bus.creds").write_text(keys.user("gateway", service_permissions(Role.GATEWAY)).render())
+    (folder / "seed").write_text(signing.new_signing_seed())
+    route = {"name": "bench", "namespace": "team", "profile": "helper", "secret": SECRET}
+    (folder / "webhooks.json").write_text(json.dumps({"routes": [route]}))
+    settings = {
+        "HERMES_BUS_URL": url, "HERMES_BUS_CREDENTIALS_FILE": str(folder / "bus.creds"),
+        "HERMES_SIGNING_SEED_FILE": str(folder / "seed"), "HERMES_WEBHOOKS_FILE": str(folder / "webhooks.json"),
+        "HERMES_WEBHOOKS_HOST": "127.0.0.1", "HERMES_WEBHOOKS_PORT": str(webhook_port), "HERMES_API_HOST": "127.0.0.1",
+        "HERMES_API_PORT": str(free_port()), "HERMES_OPERATIONS_HOST": "127.0.0.1",
+        "HERMES_OPERATIONS_PORT": str(operations_port), "PYTHONPATH": ":".join(path for path in sys.path if path),
+    }  # fmt: skip
+    gateway = Process("gateway", [sys.executable, "-m", "hermes_gateway", "--role", "gateway"], folder, settings)
+    await gateway.start()
+    exits.push_async_callback(gateway.stop)
+    await gateway.until(lambda: http_ok(operations_port, "/readyz"))
+    return webhook_port
+
+
+async def worker(port: int, due: asyncio.Queue[tuple[int, float] | None], answers: list[Answer]) -> None:
+    """Send what is due over one kept connection."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    while (job := await due.get()) is not None:
+        number, moment = job
+        body = json.dumps({"text": f"message {number} " + "x" * 200, "thread": f"host-{number % SESSIONS}"}).encode()
+        timestamp = int(time.time())
+        writer.write(
+            f"POST /webhooks/bench HTTP/1.1\r\nHost: bench\r\nContent-Type: application/json\r\n"
+            f"Content-Length: {len(body)}\r\nHermes-Timestamp: {timestamp}\r\n"
+            f"Hermes-Signature: {sign(SECRET, timestamp, body)}\r\nHermes-Delivery-Id: d-{number}\r\n\r\n".encode()
+            + body
+        )
+        head = (await reader.readuntil(b"\r\n\r\n")).decode()
+        length = next(line.split(":")[1] for line in head.lower().split("\r\n") if line.startswith("content-length"))
+        await reader.readexactly(int(length))
+        answers.append(Answer((time.perf_counter() - moment) * 1000, int(head.split(" ")[1])))
+    writer.close()
+
+
+async def load(port: int, rate: int, seconds: float) -> list[Answer]:
+    """Send at a fixed rate, whatever the answers do."""
+    due: asyncio.Queue[tuple[int, float] | None] = asyncio.Queue()
+    answers: list[Answer] = []
+    async with asyncio.TaskGroup() as group:
+        for _ in range(CONNECTIONS):
+            group.create_task(worker(port, due, answers))
+        begun = time.perf_counter()
+        for number in range(int(rate * seconds)):
+            moment = begun + number / rate
+            await asyncio.sleep(max(0.0, moment - time.perf_counter()))
+            due.put_nowait((number, moment))
+        for _ in range(CONNECTIONS):
+            due.put_nowait(None)
+    return answers
+
+
+def percentile(values: list[float], share: float) -> float:
+    return round(sorted(values)[min(len(values) - 1, int(len(values) * share))], 2)
+
+
+async def main(rate: int, seconds: float) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        async with AsyncExitStack() as exits:
+            port = await start(Path(name), exits)
+            answers = await load(port, rate, seconds)
+    times = [answer.milliseconds for answer in answers]
+    print(
+        json.dumps(
+            {
+                "bench": "webhook_accept",
+                "rate_per_second": rate,
+                "p50_ms": percentile(times, 0.50),
+                "p95_ms": percentile(times, 0.95),
+                "p99_ms": percentile(times, 0.99),
+                "max_ms": round(max(times), 2),
+                "samples": len(times),
+                "not_200": sum(answer.status != 200 for answer in answers),
+                "machine": f"{platform.machine()} {platform.system()} {platform.python_version()}",
+            }
+        )
+    )
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rate", type=int, default=200)
+    parser.add_argument("--seconds", type=float, default=10)
+    arguments = parser.parse_args()
+    asyncio.run(main(arguments.rate, arguments.seconds))

@@ -1,0 +1,122 @@
+"""A person talks, a webhook comes in, somebody reads the transcript: the whole product, without a cluster."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+import json
+import time
+from typing import Any
+
+import httpx
+import pytest
+
+from release.kubectl import until
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+SECRET = "a-secret-of-this-test-only"
+
+
+def _script(*steps: dict[str, Any], said: str = "please") -> str:
+    return "\n".join([said, *(f"#script {json.dumps(step)}" for step in steps)])
+
+
+def _run(*lines: str, say: str) -> str:
+    calls = [{"calls": [{"name": "terminal", "arguments": {"command": line}}]} for line in lines]
+    return _script(*calls, {"say": say})
+
+
+async def test_a_conversation_goes_on_where_it_was(world: Any) -> None:
+    assert "hello" in await world.say("first", "hello")
+    assert await world.say("first", _run("echo 42 > answer", say="written")) == "written"
+    assert (await world.workspace("first") / "answer").read_text() == "42\n"
+    assert "42" in await world.say("first", "!cat answer")
+    roles = [m["role"] for m in await world.transcript("first")]
+    assert roles[:2] == ["user", "assistant"]
+    assert roles.count("user") == 3
+
+
+async def test_each_request_extends_the_one_before(world: Any) -> None:
+    for text in ("one", _run("true", say="two"), "three"):
+        await world.say("stable", text)
+    async with httpx.AsyncClient(base_url=world.stack.scripted_url) as client:
+        seen = (await client.get("/requests")).json()
+    assert seen, "the scripted model remembers what it was asked"
+
+
+async def test_a_webhook_is_answered_once_though_its_receiver_was_down(world: Any) -> None:
+    world.receiver.refuse = 2
+    body = json.dumps({"text": _script({"say": "build is green"})}).encode()
+    for _ in range(3):
+        assert (await _post_webhook(world, body, "delivery-1")).status_code == 200
+
+    async def arrived() -> bool:
+        return bool(world.receiver.received)
+
+    await until("the answer at the receiver", arrived)
+    await world.say("first", "a turn later")
+    assert [m["text"] for m in world.receiver.received] == ["build is green"]
+
+
+async def _post_webhook(world: Any, body: bytes, delivery: str, *, secret: str = SECRET, age: float = 0) -> httpx.Response:
+    stamp = str(int(time.time() - age))
+    signature = hmac.new(secret.encode(), f"{stamp}.".encode() + body, hashlib.sha256).hexdigest()
+    headers = {
+        "Hermes-Timestamp": stamp,
+        "Hermes-Signature": f"v1={signature}",
+        "Hermes-Delivery-Id": delivery,
+        "Content-Type": "application/json",
+    }
+    async with httpx.AsyncClient(base_url=world.stack.webhooks_url) as client:
+        return await client.post("/webhooks/ci", content=body, headers=headers)
+
+
+async def test_a_forged_or_stale_webhook_starts_nothing(world: Any) -> None:
+    before = len((await world.api("GET", "/api/sessions")).json()["data"])
+    body = b'{"text": "hi"}'
+    assert (await _post_webhook(world, body, "d2", secret="another-secret-entirely")).status_code == 401
+    assert (await _post_webhook(world, body, "d3", age=3600)).status_code == 401
+    assert len((await world.api("GET", "/api/sessions")).json()["data"]) == before
+
+
+async def test_stop_ends_a_running_turn(world: Any) -> None:
+    await world.say("stop", "hello")
+    turn = asyncio.create_task(world.say("stop", _run("touch started; sleep 100000", say="never")))
+    started = await world.workspace("stop") / "started"
+
+    async def running() -> bool:
+        return started.exists()
+
+    await until("the command to run", running)
+    sid = (await world.session("stop"))["id"]
+    begun = time.monotonic()
+    assert (await world.api("POST", f"/api/sessions/{sid}/stop")).status_code in (200, 202)
+    assert "topped" in await turn
+    assert time.monotonic() - begun < 10
+    assert "fine" in await world.say("stop", "!echo fine")
+
+
+async def test_a_session_sleeps_and_wakes_with_its_conversation(world: Any) -> None:
+    await world.say("sleepy", "remember 8128")
+    sid = (await world.session("sleepy"))["id"]
+    first = world.runner.sessions[sid].epoch
+    await world.runner.suspend(sid)
+    assert not world.runner.sessions[sid].agent.running
+    await world.say("sleepy", "good morning")
+    assert world.runner.sessions[sid].epoch == first + 1
+    texts = json.dumps(await world.transcript("sleepy"))
+    assert "8128" in texts
+    assert "good morning" in texts
+
+
+async def test_a_foreign_session_is_not_found(world: Any) -> None:
+    await world.say("private", "mine alone")
+    sid = (await world.session("private"))["id"]
+    headers = {"Authorization": f"Bearer {world.stack.api_key}-other"}
+    async with httpx.AsyncClient(base_url=world.stack.api_url, headers=headers) as other:
+        for method, path in (("GET", ""), ("GET", "/messages"), ("POST", "/stop"), ("DELETE", ""), ("GET", "/events")):
+            response = await other.request(method, f"/api/sessions/{sid}{path}")
+            assert response.status_code == 404, (method, path, response.text)
+            assert "mine alone" not in response.text
