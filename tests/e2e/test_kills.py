@@ -12,7 +12,7 @@ from tests.e2e.framework.person import Person
 from tests.e2e.framework.sessions import only_session, pod_of, pod_running, shell
 
 STORY = "kills"
-OURS = ("operator", "gateway", "store", "models", "nats", "postgres")
+OURS = ("operator", "gateway", "store", "models", "bus", "database")
 
 
 async def _kill_component(component: str) -> None:

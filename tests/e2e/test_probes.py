@@ -36,7 +36,7 @@ async def pod() -> AsyncIterator[str]:
 
 async def _targets() -> dict[str, tuple[str, int]]:
     gateway = (await get_all("pods", NAMESPACE, "app.kubernetes.io/component=gateway"))[0]["status"]["podIP"]
-    postgres = (await get_all("pods", NAMESPACE, "app.kubernetes.io/component=postgres"))[0]["status"]["podIP"]
+    postgres = (await get_all("pods", NAMESPACE, "app.kubernetes.io/component=database"))[0]["status"]["podIP"]
     kubernetes = await get("service", "kubernetes", "default")
     node = (await get_all("nodes", "default"))[0]
     assert kubernetes is not None
@@ -65,7 +65,7 @@ async def test_nothing_but_the_platform_answers(pod: str, container: str) -> Non
 
 
 async def test_the_bus_lets_nobody_in_without_a_credential(pod: str) -> None:
-    bus = await get("service", f"{RELEASE}-nats", NAMESPACE)
+    bus = await get("service", f"{RELEASE}-bus", NAMESPACE)
     assert bus is not None
     code = f"""
 import socket

@@ -11,7 +11,7 @@ from hermes_contracts.installation import FIRST_API_KEY
 from release.kubectl import apply, get, kubectl, run
 
 CHART = Path(__file__).resolve().parents[2] / "charts" / "hermes"
-LOCAL_VALUES = Path(__file__).with_name("local_values.yaml")
+LOCAL_VALUES = CHART / "values-local.yaml"
 """Values that name the images which `make images` loads into the local cluster."""
 
 DEPLOYMENTS = ("operator", "gateway", "store", "models")

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from hermes_contracts.access import ApiKeyRecord, ApiKeys
-from hermes_contracts.installation import API_KEYS
 from hermes_contracts.names import API_VERSION
 from release import helm
 from release.kubectl import Object, apply, condition, get, until
@@ -65,7 +64,13 @@ def profile(story: str, name: str = "default", **spec: Any) -> Object:
     }
 
 
-VALUES: dict[str, Any] = {"tenants": [f"e2e-{story}" for story in STORIES]}
+KEYS_SECRET = "e2e-people"
+VALUES: dict[str, Any] = {
+    "tenants": [f"e2e-{story}" for story in STORIES],
+    "gateway": {"apiKeysSecret": KEYS_SECRET, "replicas": 2},
+    "store": {"replicas": 2},
+    "operator": {"replicas": 2},
+}
 
 
 async def install() -> None:
@@ -85,7 +90,7 @@ def _keys_secret() -> Object:
     return {
         "apiVersion": "v1",
         "kind": "Secret",
-        "metadata": {"name": API_KEYS.name(RELEASE), "namespace": NAMESPACE},
+        "metadata": {"name": KEYS_SECRET, "namespace": NAMESPACE},
         "data": {"keys.json": base64.b64encode(_records().model_dump_json().encode()).decode()},
     }
 
