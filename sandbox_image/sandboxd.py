@@ -153,8 +153,10 @@ class Ring:
         """Take data in, forgetting the oldest."""
         self.total += len(data)
         data = data[-self.capacity :] if self.capacity else b""
-        self.parts.append(data)
         self.size += len(data)
+        if self.parts and len(self.parts[-1]) < 4096:  # a flood of single bytes costs no more than its bytes
+            data = self.parts.pop() + data
+        self.parts.append(data)
         while self.size > self.capacity:
             excess = self.size - self.capacity
             first = self.parts.popleft()
@@ -292,7 +294,7 @@ class Loop:
             value, error = None, None
             try:
                 value = work()
-            except Exception as caught:
+            except Exception as caught:  # noqa: BLE001 it is handed to whoever asked
                 error = caught
             self.results.append(lambda: then(value, error))
             quietly(os.write, self.waker, b"\0")
@@ -345,7 +347,7 @@ def spawn(argv: List[str], environment: Dict[str, str], cwd: str, fds: Dict[int,
     if terminal:  # opened by a session leader without a terminal, it becomes the controlling one
         actions.append((os.POSIX_SPAWN_OPEN, 0, terminal, os.O_RDWR, 0))
         actions += [(os.POSIX_SPAWN_DUP2, 0, 1), (os.POSIX_SPAWN_DUP2, 0, 2)]
-    actions += [(os.POSIX_SPAWN_DUP2, source, target) for target, source in fds.items()]
+    actions += [(os.POSIX_SPAWN_DUP2, source, target) for target, source in fds.items() if target >= 0]
     os.chdir(cwd)  # posix_spawn cannot; threads here use absolute paths only
     try:
         return os.posix_spawnp(
@@ -374,7 +376,7 @@ class Command:
         self.shell = field(request, "shell", str, "")
         self.limit = number(request, "max_output_bytes", 0, 0, MAX_LIMITED_OUTPUT)
         self.timeout = number(request, "timeout_ms", 0, 0, 1 << 40) / 1000.0
-        self.title = (request.get("command") or " ".join(request.get("argv") or ("search",)))[:2000]
+        self.title = ""
         self.started = time.monotonic()
         self.ended = 0.0
         self.window = OUTPUT_WINDOW
@@ -401,57 +403,57 @@ class Command:
 
     def start(self, argv: List[str], environment: Dict[str, str], cwd: str, request: Json) -> None:
         """Make the pipes and the process; nothing stays open when that fails."""
-        wants_input = field(request, "stdin", bool, False)
-        terminal = field(request, "pty", dict)
         self.cwd = cwd
-        mine: List[int] = []
         theirs: Dict[int, int] = {}
-        terminal_name = ""
+        terminal = ""
         try:
-            if terminal is not None:
-                master, slave = os.openpty()
-                mine += [master, slave]
-                resize(master, terminal)
-                terminal_name = os.ttyname(slave)
-                self.is_terminal = True
-                self.input_fd = os.dup(master)
-                mine.append(self.input_fd)
-                self.outputs[master] = Output(master, STDOUT, self.limit)
+            if request.get("pty") is not None:
+                terminal = self.open_terminal(field(request, "pty", dict), theirs)
             else:
-                source, self.input_fd = os.pipe() if wants_input else (os.open("/dev/null", os.O_RDONLY), -1)
-                theirs[0] = source
-                mine += [self.input_fd] if wants_input else []
-                for target, channel in ((1, STDOUT), (2, STDERR)):
-                    if target == 2 and self.background:
-                        theirs[2] = theirs[1]
-                        continue
-                    reader, theirs[target] = os.pipe()
-                    mine.append(reader)
-                    if target == 1:
-                        quietly(fcntl.fcntl, reader, 1031, OUTPUT_WINDOW)  # F_SETPIPE_SZ
-                    self.outputs[reader] = Output(reader, channel, self.limit)
+                self.open_pipes(field(request, "stdin", bool, False), theirs)
             if self.shell:
                 self.cwd_fd, theirs[9] = os.pipe()
-                mine.append(self.cwd_fd)
-            self.pid = spawn(argv, environment, cwd, theirs, terminal_name)
-        except OSError:
-            for fd in mine:
+            self.pid = spawn(argv, environment, cwd, theirs, terminal)
+        except BaseException:
+            for fd in [*self.outputs, self.input_fd, self.cwd_fd]:
                 quietly(os.close, fd)
             raise
         finally:
             for fd in set(theirs.values()):
                 os.close(fd)
-        if terminal_name:
-            os.close(slave)
         for fd in self.outputs:
             os.set_blocking(fd, False)
             self.watch_output(fd)
-        if self.input_fd >= 0:
-            os.set_blocking(self.input_fd, False)
-        if self.cwd_fd >= 0:
-            os.set_blocking(self.cwd_fd, False)
+        for fd in (self.input_fd, self.cwd_fd):
+            if fd >= 0:
+                os.set_blocking(fd, False)
         if self.timeout:
             self.loop.after(self.timeout, self.timed_out)
+
+    def open_terminal(self, size: Json, theirs: Dict[int, int]) -> str:
+        """A pseudo-terminal; its name is opened by the process, so that it becomes the controlling one."""
+        master, slave = os.openpty()
+        self.outputs[master] = Output(master, STDOUT, self.limit)
+        theirs[-1] = slave  # stays open until the process has opened it
+        self.input_fd = os.dup(master)
+        self.is_terminal = True
+        resize(master, size)
+        return str(os.ttyname(slave))
+
+    def open_pipes(self, wants_input: bool, theirs: Dict[int, int]) -> None:
+        """Three pipes; a background process has one for both outputs, which keeps their order."""
+        if wants_input:
+            theirs[0], self.input_fd = os.pipe()
+        else:
+            theirs[0] = os.open("/dev/null", os.O_RDONLY)
+        for target, channel in ((1, STDOUT), (2, STDERR)):
+            if target == 2 and self.background:
+                theirs[2] = theirs[1]
+                return
+            reader, theirs[target] = os.pipe()
+            self.outputs[reader] = Output(reader, channel, self.limit)
+            if target == 1:
+                quietly(fcntl.fcntl, reader, 1031, OUTPUT_WINDOW)  # F_SETPIPE_SZ
 
     def readable(self, fd: int) -> None:
         """Take what the command printed, as far as the client has room for it."""
@@ -466,7 +468,11 @@ class Command:
             data = os.read(fd, room)
         except BlockingIOError:
             return
-        except OSError:  # a terminal whose last user has gone says EIO
+        except OSError:  # a terminal nobody has open says EIO; closing it now would send SIGHUP to a program about to exit
+            if self.status is None:
+                self.loop.forget(fd)
+                self.loop.after(0.05, lambda: self.watch_output(fd))
+                return
             data = b""
         if not data:
             self.close_output(fd)
@@ -488,7 +494,8 @@ class Command:
 
     def watch_output(self, fd: int) -> None:
         """Read this output when there is something."""
-        self.loop.watch(fd, select.EPOLLIN, lambda _mask: self.readable(fd))
+        if fd in self.outputs and not self.paused and fd not in self.loop.handlers:
+            self.loop.watch(fd, select.EPOLLIN, lambda _mask: self.readable(fd))
 
     def pause(self, paused: bool) -> None:
         """Stop or go on reading outputs; the pipe then holds the command back."""
@@ -581,6 +588,8 @@ class Command:
             if text.endswith(b"\n"):
                 self.cwd = os.fsdecode(text[:-1])
                 self.daemon.remember(self.shell, self.cwd)
+        for fd in self.outputs:
+            self.watch_output(fd)
         if not self.background:
             self.daemon.clean_up_after(self)
         self.loop.after(DRAIN_SECONDS, self.settle)
@@ -687,9 +696,8 @@ class Paths:
         if not isinstance(path, str) or not path or "\0" in path or len(path) > 4096:
             raise Refused("invalid", "path: must be 1 to 4096 characters without NUL")
         path = os.path.normpath(os.path.join(self.workspace, path)) if not last_link else os.path.join(self.workspace, path)
-        if last_link:
-            real = os.path.realpath(path)
-        else:
+        real: str = os.path.realpath(path)
+        if not last_link:
             real = os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
         if not any(root == "/" or real == root or real.startswith(root + "/") for root in self.roots):
             raise Refused("outside_workspace", "%s: outside of %s" % (path, ", ".join(self.roots)))
@@ -720,7 +728,9 @@ def list_directory(path: str, offset: int, limit: int) -> Json:
     for name in names[offset : offset + limit]:
         info = quietly(os.lstat, os.path.join(path, name))
         entry = (
-            dict(describe(info), name=shown(name)) if info else {"name": shown(name), "type": "other", "size": 0, "mtime_ns": 0, "mode": 0}
+            dict(describe(info), name=shown(name))
+            if info
+            else {"name": shown(name), "type": "other", "size": 0, "mtime_ns": 0, "mode": 0}
         )
         room -= len(json.dumps(entry)) + 2
         if room < 0:
@@ -779,7 +789,7 @@ class Stream:
     def credit(self, count: int) -> None:
         """The client consumed output."""
 
-    def feed(self, data: bytes) -> None:
+    def feed(self, data: bytes) -> None:  # noqa: ARG002 what others override
         """The client sent input."""
         raise Violation("input for a request that takes none")
 
@@ -1091,6 +1101,9 @@ class Connection:
             self.fail(stream, refusal(error))
         except ValueError as error:
             self.fail(stream, Refused("invalid", str(error)[:500]))
+        except Exception as error:  # noqa: BLE001 a mistake of ours must not end other people's commands
+            log("mistake", error=repr(error), op=str(request.get("op"))[:50])
+            self.fail(stream, Refused("internal", repr(error)[:500]))
 
     def answer(self, stream: int, value: Any, error: Optional[BaseException]) -> None:
         """End a stream with what a thread came back with."""
@@ -1153,7 +1166,8 @@ class Guard:
         self.max_bytes = options["max_workspace_bytes"]
         self.workspace = daemon.paths.workspace
         self.kernel_kills = self.cgroup.kernel_kills() if self.cgroup.memory_limit else 0
-        self.limited = bool(self.memory_limit or self.max_processes or self.cgroup.memory_limit or self.cgroup.pids_limit)
+        self.scanned_count = 0
+        self.scan_at = 0.0
         self.last_used = 0
         self.disk_used = 0
         self.pending = 0
@@ -1176,11 +1190,16 @@ class Guard:
         return "memory" if self.kernel_kills > before else ""
 
     def tick(self) -> float:
-        """Look at everything once; seconds until the next look (a look costs about 20 µs a process)."""
-        groups, table = self.daemon.groups()
-        pause = 0.05 if self.limited or self.max_bytes else 0.5
-        if not self.daemon.doomed and self.limited:
-            pause = min(self.check_memory(groups, table), self.check_processes(groups))
+        """Look once; seconds until the next look. The process table costs 20 µs a process, so it is not read every time."""
+        now, count = time.monotonic(), len(os.listdir("/proc"))
+        limit = self.cgroup.memory_limit
+        tight = self.memory_limit or (limit and self.cgroup.memory_used() > limit // 2)
+        pause = 0.05
+        if tight or count > self.scanned_count + 8 or now >= self.scan_at:
+            groups, table = self.daemon.groups()
+            self.scanned_count, self.scan_at = count, now + 0.5
+            if not self.daemon.doomed:
+                pause = min(self.check_memory(groups, table), self.check_processes(groups))
         if self.max_bytes:
             self.check_disk()
         return pause
@@ -1531,7 +1550,7 @@ class Daemon:
             return lambda: list_directory(path, offset, limit)
         if operation == "mkdir":
             path = self.paths.resolve(given)
-            return lambda: os.makedirs(path, exist_ok=True) or {}
+            return lambda: os.makedirs(path, exist_ok=True) or {}  # type: ignore[func-returns-value]
         path = self.paths.resolve(given, last_link=False)
         if path in self.paths.roots:
             raise Refused("invalid", "path: %s itself cannot be removed or moved" % path)
@@ -1567,6 +1586,7 @@ class Daemon:
             cwd = self.paths.workspace  # a shell's directory may have been removed
         try:
             argv = self.argv_of(request, command)
+            command.title = (request.get("command") or " ".join(argv))[:2000]
             command.start(argv, self.environment_of(request, command), self.paths.directory(cwd), request)
         except FileNotFoundError as error:
             raise Refused("not_found", "%s: command not found" % argv[0]) from error
@@ -1643,10 +1663,7 @@ class Daemon:
         elif action in ("wait", "kill"):
             if action == "kill":
                 sent = number(request, "signal", signal.SIGTERM, 1, 64)
-                if sent == signal.SIGTERM:
-                    command.stop()
-                else:
-                    command.signal(sent)
+                command.stop() if sent == signal.SIGTERM else command.signal(sent)
             waiter = Waiter(connection, stream, command)
             connection.streams[stream] = waiter
             self.loop.after(number(request, "timeout_ms", 5000, 0, 1 << 40) / 1000.0, waiter.done)
@@ -1708,7 +1725,7 @@ def search(request: Json) -> int:
     reader, writer = os.pipe()
     os.set_inheritable(writer, True)
     actions = [(os.POSIX_SPAWN_DUP2, writer, 1)]
-    pid = os.posix_spawn(program, argv + ["--", root], os.environ, file_actions=actions)
+    pid = os.posix_spawn(program, [*argv, "--", root], os.environ, file_actions=actions)
     os.close(writer)
     with os.fdopen(reader, "rb") as found:
         print_hits(found, target)
@@ -1720,7 +1737,7 @@ def print_hits(found: Any, target: str) -> None:
     """Translate ripgrep's `path NUL line:text`."""
     if target == "files":
         for raw in found.read().split(b"\0")[:-1]:
-            print(json.dumps({"path": raw.decode("utf-8", "replace")}))
+            emit({"path": raw.decode("utf-8", "replace")})
         return
     for raw in found:
         path, _, rest = raw.partition(b"\0")
@@ -1732,7 +1749,12 @@ def print_hits(found: Any, target: str) -> None:
 
 def print_hit(path: str, line: int, text: str, match: bool) -> None:
     """One line of a file."""
-    print(json.dumps({"path": path, "line": line, "text": text[:2000], "match": match}))
+    emit({"path": path, "line": line, "text": text[:2000], "match": match})
+
+
+def emit(hit: Json) -> None:
+    """Print one hit."""
+    sys.stdout.write(json.dumps(hit) + "\n")
 
 
 def search_without_ripgrep(target: str, pattern: str, root: str, glob: str, context: int) -> int:
@@ -1744,7 +1766,7 @@ def search_without_ripgrep(target: str, pattern: str, root: str, glob: str, cont
         expression = re.compile(pattern.encode("utf-8", "surrogateescape"))
     except re.error as error:
         if target == "content":
-            print("regex parse error: %s" % error, file=sys.stderr)
+            sys.stderr.write("regex parse error: %s\n" % error)
             return 2
     wanted = pattern if target == "files" else glob
     tree = os.walk(root) if os.path.isdir(root) else [(os.path.dirname(root), [], [os.path.basename(root)])]
@@ -1755,7 +1777,7 @@ def search_without_ripgrep(target: str, pattern: str, root: str, glob: str, cont
             if wanted and not fnmatch.fnmatch(os.path.relpath(path, root) if "/" in wanted else name, wanted):
                 continue
             if target == "files":
-                print(json.dumps({"path": shown(path)}))
+                emit({"path": shown(path)})
             elif os.path.isfile(path) and not os.path.islink(path):
                 grep(path, expression, context)
     return 0
@@ -1781,9 +1803,13 @@ def grep(path: str, expression: Any, context: int) -> None:
 
 def protect() -> None:
     """Adopt orphans (PR_SET_CHILD_SUBREAPER) and refuse to be traced by our own user (PR_SET_DUMPABLE)."""
-    import ctypes
+    try:
+        import ctypes
 
-    prctl = ctypes.CDLL(None, use_errno=True).prctl
+        prctl = ctypes.CDLL(None, use_errno=True).prctl
+    except (ImportError, OSError, AttributeError) as error:  # a small image; as process 1 orphans come to us anyway
+        log("no_prctl", error=str(error))
+        return
     if prctl(36, 1, 0, 0, 0) != 0:
         log("no_subreaper", errno=ctypes.get_errno())
     prctl(4, 0, 0, 0, 0)
@@ -1818,7 +1844,7 @@ def parse(arguments: List[str]) -> Json:
         "peer_uid": None,
         "max_workspace_bytes": 0,
         "memory_limit_bytes": 0,
-        "max_processes": 0,
+        "max_processes": 1024,
     }
     words = iter(arguments)
     for word in words:

@@ -7,8 +7,8 @@ from typing import Self
 
 from hermes_agent.sandbox import frames
 from hermes_agent.sandbox.connection import Channel, Connection, open_connection
-from hermes_agent.sandbox.errors import Invalid, SandboxTimeout, TooLarge
-from hermes_agent.sandbox.execution import ExecResult, ExecStream, collect
+from hermes_agent.sandbox.errors import Invalid, ProtocolError, SandboxTimeout, TooLarge
+from hermes_agent.sandbox.execution import MARGIN_SECONDS, ExecResult, ExecStream, collect
 from hermes_agent.sandbox.frames import Kind
 from hermes_agent.sandbox.messages import ExecRequest, FileInfo, Listing, Status, Written, parse
 from hermes_agent.sandbox.processes import ANSWER_SECONDS, Processes
@@ -27,10 +27,11 @@ class Sandbox:
     answer; the next call connects again. Nothing is repeated by itself: a command may have done its work.
     """
 
-    def __init__(self, path: str, *, connect_seconds: float = 10.0) -> None:
+    def __init__(self, path: str, *, connect_seconds: float = 10.0, margin_seconds: float = MARGIN_SECONDS) -> None:
         self.processes = Processes(self._call)
         self._path = path
         self._connect_seconds = connect_seconds
+        self._margin_seconds = margin_seconds
         self._connection: Connection | None = None
         self._connecting = asyncio.Lock()
 
@@ -54,7 +55,7 @@ class Sandbox:
     async def exec(self, request: ExecRequest) -> ExecStream:
         """Start a foreground command and stream its output; use as a context manager, leaving it kills."""
         connection = await self._connected()
-        return ExecStream(connection.request(request.wire()), request.timeout_seconds)
+        return ExecStream(connection.request(request.wire()), request.timeout_seconds, self._margin_seconds)
 
     async def run(
         self, request: ExecRequest, *, stdin: bytes | None = None, max_output_bytes: int = DEFAULT_OUTPUT_BYTES
@@ -71,7 +72,7 @@ class Sandbox:
             request = request.model_copy(update={"stdin": True})
         connection = await self._connected()
         channel = connection.request(request.wire(max_output_bytes=max_output_bytes), most=2 * max_output_bytes)
-        async with ExecStream(channel, request.timeout_seconds) as stream:
+        async with ExecStream(channel, request.timeout_seconds, self._margin_seconds) as stream:
             if stdin is None:
                 return await collect(stream, max_output_bytes * 2 // 5)
             async with asyncio.TaskGroup() as tasks:
@@ -91,7 +92,8 @@ class Sandbox:
         wanted = max_bytes + 1 if length is None else length
         if wanted > MAX_FILE_BYTES + 1:
             raise TooLarge(f"length: {wanted} bytes are too many for one call; {MAX_FILE_BYTES} is the most")
-        data, result = await self._call({"op": "read", "path": path, "offset": offset, "length": wanted}, TRANSFER_SECONDS)
+        body: dict[str, object] = {"op": "read", "path": path, "offset": offset, "length": wanted}
+        data, result = await self._call(body, TRANSFER_SECONDS, most=wanted)
         if length is None and len(data) > max_bytes:
             size = parse(FileInfo, result).size
             raise TooLarge(f"{path}: {size} bytes are more than the {max_bytes} asked for; read a range")
@@ -146,7 +148,7 @@ class Sandbox:
             SandboxTimeout: it took longer than `query.timeout_seconds`.
         """
         connection = await self._connected()
-        async with ExecStream(connection.request(query.wire()), query.timeout_seconds) as stream:
+        async with ExecStream(connection.request(query.wire()), query.timeout_seconds, self._margin_seconds) as stream:
             return await gather(stream, query)
 
     async def status(self) -> Status:
@@ -160,22 +162,24 @@ class Sandbox:
                 self._connection = await open_connection(self._path, timeout=self._connect_seconds)
             return self._connection
 
-    async def _call(self, body: dict[str, object], timeout: float, data: bytes | None = None) -> tuple[bytes, bytes]:
-        """Send a request (with input, if any) and take in its output and result."""
+    async def _call(
+        self, body: dict[str, object], timeout: float, data: bytes | None = None, most: int = frames.MAX_PAYLOAD
+    ) -> tuple[bytes, bytes]:
+        """Send a request (with input, if any) and take in at most so much output, and the result."""
         channel = (await self._connected()).request(body)
         try:
             async with asyncio.timeout(timeout):
                 if data is not None:
                     await channel.send_input(data)
                     channel.end_input()
-                return await _take(channel)
+                return await _take(channel, most)
         except TimeoutError as error:
             raise SandboxTimeout(f"{body['op']}: the sandbox did not answer within {timeout:g} s") from error
         finally:
             channel.release()
 
 
-async def _take(channel: Channel) -> tuple[bytes, bytes]:
+async def _take(channel: Channel, most: int) -> tuple[bytes, bytes]:
     pieces: list[bytes] = []
     size = 0
     while True:
@@ -183,8 +187,8 @@ async def _take(channel: Channel) -> tuple[bytes, bytes]:
         if kind is Kind.RESULT:
             return b"".join(pieces), payload
         size += len(payload)
-        if size > MAX_FILE_BYTES + frames.MAX_PAYLOAD:
-            raise TooLarge(f"the sandbox sent more than {MAX_FILE_BYTES} bytes")
+        if size > most:
+            raise ProtocolError(f"the sandbox sent more output than the {most} bytes asked for")
         pieces.append(payload)
 
 

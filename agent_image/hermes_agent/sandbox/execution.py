@@ -64,10 +64,10 @@ class ExecResult:
 class ExecStream:
     """A running command: iterate for its output, then `exit` is set. Leaving the context kills what still runs."""
 
-    def __init__(self, channel: Channel, timeout_seconds: float | None) -> None:
+    def __init__(self, channel: Channel, timeout_seconds: float | None, margin_seconds: float = MARGIN_SECONDS) -> None:
         self.exit: Exit | None = None
         self._channel = channel
-        self._deadline = None if timeout_seconds is None else time.monotonic() + timeout_seconds + MARGIN_SECONDS
+        self._deadline = None if timeout_seconds is None else time.monotonic() + timeout_seconds + margin_seconds
 
     async def __aenter__(self) -> Self:
         return self

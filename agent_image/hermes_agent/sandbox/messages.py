@@ -16,13 +16,13 @@ Killed = Literal["", "timeout", "memory", "processes", "disk"]
 class Request(BaseModel):
     """A value we send."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
 
 class Answer(BaseModel):
     """A value the sandbox sent; unknown fields are ignored, so that a newer sandboxd may add some."""
 
-    model_config = ConfigDict(frozen=True, extra="ignore")
+    model_config = ConfigDict(frozen=True, extra="ignore", defer_build=True)
 
 
 class TerminalSize(Request):

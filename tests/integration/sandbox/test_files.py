@@ -71,7 +71,9 @@ async def test_errors_say_what_is_wrong(sandbox: Sandbox) -> None:
         await sandbox.remove(".", recursive=True)
 
 
-@pytest.mark.parametrize("path", ["/etc/passwd", "../../../../../../../../etc/passwd", "out", "outdir/passwd", "/proc/self/environ"])
+@pytest.mark.parametrize(
+    "path", ["/etc/passwd", "../../../../../../../../etc/passwd", "out", "outdir/passwd", "/proc/self/environ"]
+)
 async def test_paths_that_lead_out_are_refused(sandbox: Sandbox, path: str) -> None:
     await sandbox.run(ExecRequest(command="ln -s /etc/passwd out; ln -s /etc outdir"))
     with pytest.raises(OutsideWorkspace):
@@ -168,7 +170,9 @@ async def test_forbidden_files_are_forbidden(sandbox: Sandbox) -> None:
 
 
 @pytest.mark.parametrize("with_ripgrep", [True, False])
-async def test_search_finds_lines_and_files(start: Callable[..., Awaitable], tmp_path, monkeypatch, with_ripgrep: bool) -> None:
+async def test_search_finds_lines_and_files(
+    start: Callable[..., Awaitable], tmp_path, monkeypatch, with_ripgrep: bool
+) -> None:
     if not with_ripgrep:
         monkeypatch.setenv("PATH", "/nonexistent")
     _, sandbox = await start()
@@ -190,5 +194,3 @@ async def test_search_finds_lines_and_files(start: Callable[..., Awaitable], tmp
         await sandbox.search(SearchQuery(pattern="("))
     with pytest.raises(OutsideWorkspace):
         await sandbox.search(SearchQuery(pattern="root", path="/etc"))
-
-

@@ -77,7 +77,8 @@ async def test_no_single_file_can_pass_the_quota(start, tmp_path) -> None:
         "setsid sleep 300 & echo done",
         "(setsid sh -c 'sleep 300 & exec sleep 300' &) ; echo done",
         "nohup setsid env -i sleep 300 >/dev/null 2>&1 & echo done",
-        "python3 -c 'import os\nif os.fork()==0:\n os.setsid()\n if os.fork()==0: os.execvp(\"sleep\",[\"sleep\",\"301\"])\n os._exit(0)'; echo done",
+        'python3 -c \'import os\nif os.fork()==0:\n os.setsid()\n if os.fork()==0: os.execvp("sleep",["sleep","301"])'
+        "\n os._exit(0)'; echo done",
     ],
 )
 async def test_nothing_is_left_after_a_foreground_command(start, tmp_path, command: str) -> None:
@@ -161,7 +162,9 @@ async def test_another_user_is_not_let_in(start) -> None:
     if os.getuid() != 0:
         pytest.skip("only root can become somebody else")
     Path(daemon.socket).chmod(0o666)
-    code = f"import socket; s=socket.socket(socket.AF_UNIX); s.connect({daemon.socket!r}); s.settimeout(5); print(s.recv(10))"
+    code = (
+        f"import socket; s=socket.socket(socket.AF_UNIX); s.connect({daemon.socket!r}); s.settimeout(5); print(s.recv(10))"
+    )
     folder = Path(daemon.socket)
     while folder != Path("/tmp") and folder != folder.parent:
         folder = folder.parent
@@ -179,7 +182,9 @@ async def test_the_kernel_would_choose_a_command_before_the_daemon(sandbox) -> N
 
 
 async def test_background_processes_from_start_to_end(sandbox, tmp_path) -> None:
-    info = await sandbox.processes.start(request("echo ready; while read x; do echo got $x; done", str(tmp_path), stdin=True))
+    info = await sandbox.processes.start(
+        request("echo ready; while read x; do echo got $x; done", str(tmp_path), stdin=True)
+    )
     assert info.running
     await sandbox.processes.write(info.id, b"one\ntwo\n")
     async with asyncio.timeout(10):
@@ -196,7 +201,9 @@ async def test_background_processes_from_start_to_end(sandbox, tmp_path) -> None
 
 
 async def test_killing_a_stubborn_background_process_takes_its_tree(sandbox, tmp_path) -> None:
-    info = await sandbox.processes.start(request("trap '' TERM; setsid sleep 300 & echo on; while :; do sleep 300; done", str(tmp_path)))
+    info = await sandbox.processes.start(
+        request("trap '' TERM; setsid sleep 300 & echo on; while :; do sleep 300; done", str(tmp_path))
+    )
     assert (await sandbox.processes.wait(info.id, 0.05)).running
     ended = await sandbox.processes.kill(info.id, timeout_seconds=20)
     assert (ended.running, ended.signal) == (False, signal.SIGKILL)
