@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import json
 import os
-import platform
-import statistics
 import subprocess
 import sys
+
+from bench.report import emit, percentile
 
 HIDDEN = (
     "aiohttp",
@@ -67,20 +67,16 @@ def largest(trace: str, count: int = 15) -> list[tuple[str, float]]:
 def main() -> None:
     measure()
     runs = [measure()[0] for _ in range(int(os.environ.get("RUNS", "7")))]
-    seconds = sorted(float(str(run["seconds"])) for run in runs)
-    result = {
-        "bench": "agent_imports",
-        "p50_ms": round(statistics.median(seconds) * 1000, 1),
-        "min_ms": round(seconds[0] * 1000, 1),
-        "max_ms": round(seconds[-1] * 1000, 1),
-        "cpu_p50_ms": round(statistics.median(float(str(run["cpu"])) for run in runs) * 1000, 1),
-        "cpu_min_ms": round(min(float(str(run["cpu"])) for run in runs) * 1000, 1),
-        "samples": len(runs),
-        "rss_mib": round(float(str(runs[0]["rss_kib"])) / 1024, 1),
-        "modules": len(runs[0]["modules"]),  # type: ignore[arg-type]
-        "machine": f"{platform.machine()} {os.cpu_count()} cores, Python {platform.python_version()}",
-    }
-    print(json.dumps(result))
+    cpu = [float(str(run["cpu"])) * 1000 for run in runs]
+    emit(
+        "agent_imports",
+        [float(str(run["seconds"])) * 1000 for run in runs],
+        cpu_p50_ms=round(percentile(cpu, 0.5), 1),
+        cpu_min_ms=round(min(cpu), 1),
+        rss_mib=round(float(str(runs[0]["rss_kib"])) / 1024, 1),
+        modules=len(runs[0]["modules"]),  # type: ignore[arg-type]
+        load=round(os.getloadavg()[0], 1),
+    )
 
 
 if __name__ == "__main__":

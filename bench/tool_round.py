@@ -8,21 +8,21 @@ Prints one JSON line each.
 from __future__ import annotations
 
 import asyncio
-import json
 import os
-import platform
 import random
 import sys
 import tempfile
 import time
+from itertools import pairwise
 from pathlib import Path
 
+from bench.report import emit, percentile
 from hermes_agent.loop.limits import Limits
 from hermes_agent.loop.outcome import Outcome
 from hermes_agent.loop.ports import Store
 from hermes_agent.loop.run import TurnRunner
-from hermes_agent.loop.stop import StopSignal
 from hermes_agent.loop.turn import TurnLoop
+from hermes_agent.stop import StopSignal
 from hermes_agent.testing.model import Reply, ScriptedModel, call, say
 from hermes_agent.testing.sandbox import FakeSandbox
 from hermes_agent.testing.store import FakeStore
@@ -64,24 +64,9 @@ async def turn(store: Store, sandbox: SandboxPort, model: ScriptedModel) -> Outc
 
 
 def report(name: str, model: Stopwatch) -> None:
-    rounds = sorted((b - a) * 1000 for a, b in zip(model.asked, model.asked[1:], strict=False))
-    cpu = sorted((b - a) * 1000 for a, b in zip(model.cpu, model.cpu[1:], strict=False))
-
-    def at(values: list[float], share: float) -> float:
-        return round(values[min(len(values) - 1, int(len(values) * share))], 3)
-
-    print(
-        json.dumps(
-            {
-                "bench": f"tool_round.{name}",
-                "p50_ms": at(rounds, 0.5), "p95_ms": at(rounds, 0.95), "p99_ms": at(rounds, 0.99),
-                "cpu_p50_ms": at(cpu, 0.5),
-                "samples": len(rounds),
-                "load": round(os.getloadavg()[0], 1),
-                "machine": f"{platform.machine()} {os.cpu_count()} cores, Python {platform.python_version()}",
-            }
-        )
-    )  # fmt: skip
+    rounds = [(b - a) * 1000 for a, b in pairwise(model.asked)]
+    cpu = [(b - a) * 1000 for a, b in pairwise(model.cpu)]
+    emit(f"tool_round.{name}", rounds, cpu_p50_ms=round(percentile(cpu, 0.5), 2), load=round(os.getloadavg()[0], 1))
 
 
 class Light(Stopwatch):

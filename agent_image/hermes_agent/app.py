@@ -103,7 +103,14 @@ async def run(folder: SessionFolder, clock: Clock) -> ExitCode:
         deltas,
     )
     reconnected.append(worker.reconnected)
-    orders = Orders(client, folder.credentials, folder.models_token, on_commands=commands.look, on_drain=worker.drain)
+    orders = Orders(
+        client,
+        folder.credentials,
+        folder.models_token,
+        on_commands=commands.look,
+        on_drain=worker.drain,
+        on_renewal=worker.renew,
+    )
     await orders.start(config.sid, config.epoch)
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, worker.drain, TERMINATION_SECONDS)
     try:

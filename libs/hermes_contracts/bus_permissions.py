@@ -61,6 +61,8 @@ _SERVICES: dict[Role, tuple[tuple[str, ...], tuple[str, ...]]] = {
             "hermes.svc.gateway.*",
             f"$JS.API.CONSUMER.*.{subjects.OUT_STREAM}.>",
             f"$JS.API.CONSUMER.*.{subjects.EVENTS_STREAM}.>",
+            # The client library makes the consumers of replays without a name, and so without a tail.
+            f"$JS.API.CONSUMER.CREATE.{subjects.EVENTS_STREAM}",
             f"$JS.API.CONSUMER.MSG.NEXT.{subjects.OUT_STREAM}.>",
             f"$JS.API.STREAM.INFO.{subjects.EVENTS_STREAM}",
             f"$JS.API.STREAM.INFO.{subjects.OUT_STREAM}",

@@ -75,7 +75,7 @@ class Wake(_Envelope):
 
 
 class Delta(_Envelope):
-    """A piece of a running turn, as it happens; may be lost, never counts."""
+    """A piece of a running turn, as it happens; may be lost, never counts. `sequence` starts at 1 in each attempt."""
 
     turn_id: str
     attempt: int

@@ -12,6 +12,7 @@ from typing import TypeVar
 import structlog
 from nats.aio.client import Client
 from nats.aio.msg import Msg
+from nats.aio.subscription import Subscription
 from nats.errors import Error as NatsError
 from nats.errors import NoRespondersError
 from nats.errors import TimeoutError as NatsTimeout
@@ -99,11 +100,20 @@ class RpcServer:
         self._handlers = handlers
         self._slots = asyncio.Semaphore(concurrency)
         self._running: set[asyncio.Task[None]] = set()
+        self._subscriptions: list[Subscription] = []
 
     async def start(self, queue: str) -> None:
-        """Subscribe; messages are answered until the connection is drained."""
+        """Subscribe; messages are answered until `stop`."""
         for subject in ("hermes.store.*.*.*", "hermes.svc.*.*"):
-            await self._bus.subscribe(subject, queue=queue, cb=self._receive)
+            self._subscriptions.append(await self._bus.subscribe(subject, queue=queue, cb=self._receive))
+
+    async def stop(self) -> None:
+        """Take no more messages and answer those that were taken; others of the queue group get the rest."""
+        for subscription in self._subscriptions:
+            await subscription.drain()  # type: ignore[no-untyped-call]
+        while self._running:
+            await asyncio.wait(self._running)
+        await self._bus.flush()
 
     async def _receive(self, message: Msg) -> None:
         await self._slots.acquire()
@@ -117,7 +127,8 @@ class RpcServer:
 
     async def _answer(self, message: Msg) -> None:
         parsed = parse_subject(message.subject)
-        if parsed is None or not may_reply_to(message.subject, message.reply):
+        # No reply subject: the caller does not want to know (an agent's report of being busy or idle).
+        if parsed is None or (message.reply and not may_reply_to(message.subject, message.reply)):
             log.warning("rpc.refused", subject=message.subject[:200], reason="reply subject is not the caller's inbox")
             return
         caller, name = parsed
@@ -127,7 +138,8 @@ class RpcServer:
         log.debug(
             "rpc.call", method=name, role=caller.role, sid=caller.sid, code=code, seconds=time.perf_counter() - started
         )
-        await self._bus.publish(message.reply, reply.model_dump_json().encode())
+        if message.reply:
+            await self._bus.publish(message.reply, reply.model_dump_json().encode())
 
     async def _dispatch(self, caller: Caller, name: str, data: bytes) -> Reply:
         try:

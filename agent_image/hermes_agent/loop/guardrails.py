@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 from hermes_agent.loop.limits import Limits
 from hermes_contracts.conversation import ToolCallPart, ToolResultPart
+
+_SECONDS = re.compile(r"\d+\.\d+ s\b")
+"""Durations differ between calls that are otherwise the same."""
 
 
 class Guardrails:
@@ -21,8 +26,9 @@ class Guardrails:
         key = (call.name, call.arguments)
         same = key == self._last
         self._failures = (self._failures + 1 if same else 1) if result.is_error else 0
-        self._repeats = self._repeats + 1 if same and result.text == self._last_result else 1
-        self._last, self._last_result = key, result.text
+        outcome = _SECONDS.sub("", result.text)
+        self._repeats = self._repeats + 1 if same and outcome == self._last_result else 1
+        self._last, self._last_result = key, outcome
         if self._repeats < self._limits.repeat_notice:
             return result
         notice = (

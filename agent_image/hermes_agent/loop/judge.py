@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hermes_agent.loop.hygiene import ParsedCall, clean_text, parse_call
 from hermes_agent.loop.limits import Limits
 from hermes_agent.loop.outcome import EndReason, TurnFailed
 from hermes_agent.model.collect import Answer
+from hermes_agent.model.hygiene import ParsedCall, clean_text, parse_call
 from hermes_contracts.conversation import Message, ReasoningPart
 from hermes_contracts.model_api import FinishReason
 

@@ -19,14 +19,14 @@ from hermes_agent.loop.outcome import (
 )
 from hermes_agent.loop.ports import Store
 from hermes_agent.loop.prompt import build_system_prompt
-from hermes_agent.loop.stop import Stopped, StopReason, StopSignal
 from hermes_agent.loop.transcript import Transcript, TranscriptCache
 from hermes_agent.loop.turn import Turn, TurnLoop
+from hermes_agent.stop import Stopped, StopReason, StopSignal
 from hermes_agent.tools.base import AnyTool
 from hermes_contracts.agent_config import AgentConfig
 from hermes_contracts.conversation import Message
 from hermes_contracts.envelopes import Inbound
-from hermes_contracts.errors import HermesError
+from hermes_contracts.errors import ErrorCode, HermesError
 from hermes_contracts.store_api import (
     COMMIT,
     FREEZE_PROMPT,
@@ -86,8 +86,12 @@ class TurnRunner:
             if stopped.reason is StopReason.TIME:
                 return Outcome("failed", EndReason.TIME_LIMIT, time_limit_reply(self._limits.max_turn_seconds))
             return Outcome("done", EndReason.STOPPED_BY_USER, REPLY_STOPPED)
-        except HermesError:
-            raise
+        except HermesError as error:
+            if error.retryable or error.code is ErrorCode.FENCED:
+                raise
+            # The store will not take this step however often it is sent: the person hears of it now, not after all attempts.
+            log.error("turn.refused_by_store", code=error.code.value, message=error.message[:300])
+            return Outcome("failed", EndReason.INTERNAL_ERROR, INTERNAL_ERROR_REPLY)
         except Exception:
             log.exception("turn.failed")
             return Outcome("failed", EndReason.INTERNAL_ERROR, INTERNAL_ERROR_REPLY)

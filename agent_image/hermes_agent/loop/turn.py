@@ -12,17 +12,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from hermes_agent.loop.guardrails import Guardrails
-from hermes_agent.loop.hygiene import clean_text, unique_id
 from hermes_agent.loop.judge import Accepted, Ladder
 from hermes_agent.loop.limits import Limits
 from hermes_agent.loop.outcome import EndReason, Outcome, TurnFailed, iteration_limit_reply
 from hermes_agent.loop.ports import DeltaSink, Store
 from hermes_agent.loop.resume import interrupted_results
 from hermes_agent.loop.retry import GiveUp, decide
-from hermes_agent.loop.stop import StopSignal
 from hermes_agent.loop.transcript import Transcript, encode
 from hermes_agent.model.base import ModelCall, ModelClient
 from hermes_agent.model.collect import Answer, collect
+from hermes_agent.model.hygiene import clean_text, unique_id
+from hermes_agent.stop import StopSignal
 from hermes_agent.tools.executor import CheckedCall, Toolbox
 from hermes_contracts.conversation import Message, Role, TextPart, ToolCallPart, ToolResultPart, Usage
 from hermes_contracts.envelopes import Inbound

@@ -13,6 +13,7 @@ from hermes_agent.model.base import ModelCall
 from hermes_agent.settings import ModelsToken
 from hermes_contracts.errors import ErrorBody, ErrorCode, HermesError
 from hermes_contracts.model_api import CONTENT_TYPE, MODEL_EVENT, STREAM_PATH, Finish, ModelError, ModelEvent
+from hermes_service import tracing
 
 CONNECT_SECONDS = 5.0
 SILENCE_SECONDS = 45.0
@@ -43,6 +44,8 @@ class HttpModelClient:
             "content-type": "application/json",
             "accept": CONTENT_TYPE,
         }
+        if traceparent := tracing.current():
+            headers["traceparent"] = traceparent
         try:
             async with self._http.stream("POST", self._url, content=call.body(), headers=headers) as response:
                 if response.status_code != 200:

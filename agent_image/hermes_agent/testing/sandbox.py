@@ -60,7 +60,7 @@ class FakeSandbox:
                 pass
         self.finished.append(command)
         self.hook("after")
-        return CommandResult(Captured(output), Captured(), None if killed else code, None, killed, 0.01)
+        return CommandResult(Captured(output), Captured(), None if killed else code, None, killed, 0.01 * len(self.ran))
 
     async def start(self, command: str, *, workdir: str | None, pty: bool) -> ProcessInfo:
         """Start a process that runs until killed."""

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import structlog
 from pydantic import ValidationError
 
-from hermes_agent.loop.hygiene import ParsedCall, clean_text
-from hermes_agent.loop.stop import Stopped, StopReason, StopSignal
+from hermes_agent.model.hygiene import ParsedCall, clean_text
+from hermes_agent.stop import Stopped, StopReason, StopSignal
 from hermes_agent.tools.base import AnyTool, Arguments, ToolContext, ToolFailure
 from hermes_agent.tools.planner import segments
 from hermes_agent.tools.sandbox_port import SandboxFailure, SandboxPort

@@ -19,12 +19,11 @@ class NoMatch(Exception):
 
 @dataclass(frozen=True)
 class Span:
-    """A place in the text, as character offsets, and how the replacement has to be indented."""
+    """A place in the text, as character offsets; `indents` says for each indentation of the model's what it is here."""
 
     start: int
     end: int
-    indent_from: str = ""
-    indent_to: str = ""
+    indents: tuple[tuple[str, str], ...] = ()
 
 
 def replace(text: str, old: str, new: str, *, replace_all: bool) -> tuple[str, int, str]:
@@ -79,8 +78,8 @@ def _by_lines(normalise: Callable[[str], str], *, reindent: bool = False) -> Cal
             end = starts[last] + len(lines[last])
             if old.endswith("\n") and last + 1 < len(lines):
                 end += 1
-            indent = _indents(wanted_lines, lines[index : last + 1]) if reindent else ("", "")
-            yield Span(starts[index], end, *indent)
+            indents = _indents(wanted_lines, lines[index : last + 1]) if reindent else ()
+            yield Span(starts[index], end, indents)
             index = last + 1
 
     return find
@@ -94,11 +93,12 @@ def _line_starts(lines: list[str]) -> list[int]:
     return starts
 
 
-def _indents(wanted: list[str], found: list[str]) -> tuple[str, str]:
+def _indents(wanted: list[str], found: list[str]) -> tuple[tuple[str, str], ...]:
+    pairs: dict[str, str] = {}
     for ours, theirs in zip(wanted, found, strict=True):
         if ours.strip():
-            return _indent(ours), _indent(theirs)
-    return "", ""
+            pairs.setdefault(_indent(ours), _indent(theirs))
+    return tuple(pairs.items())
 
 
 def _indent(line: str) -> str:
@@ -106,15 +106,21 @@ def _indent(line: str) -> str:
 
 
 def _reindent(new: str, span: Span) -> str:
-    if span.indent_from == span.indent_to:
+    known = dict(span.indents)
+    if all(ours == theirs for ours, theirs in known.items()):
         return new
-    lines = []
-    for line in new.split("\n"):
-        if line.strip() and line.startswith(span.indent_from):
-            lines.append(span.indent_to + line[len(span.indent_from) :])
-        else:
-            lines.append(line)
-    return "\n".join(lines)
+    return "\n".join(_here(line, known) if line.strip() else line for line in new.split("\n"))
+
+
+def _here(line: str, known: dict[str, str]) -> str:
+    indent = _indent(line)
+    if indent not in known:
+        # Deeper than anything the model copied: keep what is beyond the nearest indentation that it did copy.
+        nearest = max((ours for ours in known if indent.startswith(ours)), key=len, default=None)
+        if nearest is None:
+            return line
+        return known[nearest] + line[len(nearest) :]
+    return known[indent] + line[len(indent) :]
 
 
 def _folded(line: str) -> str:

@@ -149,11 +149,12 @@ class SandboxAdapter:
             limit=MAX_HITS if whole else request.limit,
         )
         with _told():
+            root = await self._sandbox.workspace() + "/"
             result = await self._sandbox.search(query)
         if not whole:
-            return SearchResult([_line(hit, request) for hit in result.hits], result.more)
+            return SearchResult([_line(hit, request).removeprefix(root) for hit in result.hits], result.more)
         hits = await self._newest_first(result.hits) if request.order == "modified" else list(result.hits)
-        lines = _lines(hits, request)
+        lines = [line.removeprefix(root) for line in _lines(hits, request)]
         page = lines[request.offset : request.offset + request.limit]
         return SearchResult(page, result.more or len(lines) > request.offset + len(page))
 

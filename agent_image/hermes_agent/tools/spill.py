@@ -19,6 +19,6 @@ async def spill(context: ToolContext, text: str, shown: str, window: Callable[..
     try:
         await context.sandbox.write_file(path, text[:MAX_SPILL_CHARACTERS].encode("utf-8", "replace"))
     except SandboxFailure as failure:
-        return window(shown, note=f"the whole text could not be saved: {failure}")
-    cut = window(shown, note=f"the whole text is in {path}")
-    return cut if cut != shown else f"{shown}\n[Long lines were cut; the whole text is in {path}]"
+        return window(shown, note=f"the rest could not be saved: {failure}")
+    cut = window(shown, note=f"the text is in {path}")
+    return cut if cut != shown else f"{shown}\n[Long lines were cut; the text is in {path}]"

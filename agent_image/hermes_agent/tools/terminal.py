@@ -54,6 +54,8 @@ async def _run(arguments: TerminalArguments, context: ToolContext) -> str:
     if len(shown) > MAX_OUTPUT_BYTES // 4:
         shown = await spill(context, text, shown, window)
     status = _status(result.exit_code, result.signal, result.killed, timeout)
+    if dropped := result.stdout.dropped_bytes + result.stderr.dropped_bytes:
+        status += f", {dropped} bytes of output were not kept"
     body = shown.rstrip("\n")
     return f"{body}\n[{status}, {result.seconds:.2f} s]" if body else f"[{status}, {result.seconds:.2f} s, no output]"
 

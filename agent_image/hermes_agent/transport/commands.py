@@ -9,7 +9,7 @@ import structlog
 
 from hermes_agent.loop.outcome import EndReason, Outcome
 from hermes_agent.loop.ports import Store
-from hermes_agent.loop.stop import StopReason, StopSignal
+from hermes_agent.stop import StopReason, StopSignal
 from hermes_contracts.errors import ErrorCode, HermesError
 from hermes_contracts.store_api import (
     FINISH_COMMAND,
@@ -24,7 +24,7 @@ log = structlog.get_logger()
 
 STOPPED = "Stopped the running turn."
 NOTHING_RAN = "Nothing was running."
-CLOCK_SKEW_SECONDS = 2.0
+CLOCK_SKEW_SECONDS = 0.5
 """How far the clocks of gateway and store may be apart."""
 
 

@@ -8,8 +8,8 @@ from collections import deque
 from nats.aio.client import Client
 from nats.errors import Error as NatsError
 
-from hermes_agent.loop.hygiene import clean_text
 from hermes_agent.loop.ports import DeltaKind
+from hermes_agent.model.hygiene import clean_text
 from hermes_contracts import subjects
 from hermes_contracts.envelopes import Delta
 

@@ -30,12 +30,14 @@ class Orders:
         *,
         on_commands: Callable[[], None],
         on_drain: Callable[[float], None],
+        on_renewal: Callable[[], None],
     ) -> None:
         self._bus = bus
         self._credentials = credentials
         self._token = token
         self._on_commands = on_commands
         self._on_drain = on_drain
+        self._on_renewal = on_renewal
 
     async def start(self, sid: str, epoch: int) -> None:
         """Subscribe."""
@@ -59,3 +61,4 @@ class Orders:
                 log.info("order.credentials")
                 self._credentials.jwt = order.bus_jwt
                 self._token.value = order.models_token
+                self._on_renewal()

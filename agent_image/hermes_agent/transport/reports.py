@@ -12,6 +12,9 @@ from hermes_contracts.store_api import REPORT, AgentState, ReportReply, ReportRe
 
 log = structlog.get_logger()
 
+SETTLING_SECONDS = 0.1
+"""A short turn is not worth two writes: BUSY that is followed by IDLE within this time is never sent."""
+
 
 class Reporter:
     """Sends the newest state; one that was overtaken before it could be sent is skipped."""
@@ -36,6 +39,7 @@ class Reporter:
         """Send until cancelled. Raises HermesError when the epoch is over."""
         while True:
             await self._some.wait()
+            await asyncio.sleep(SETTLING_SECONDS)
             self._some.clear()
             state, self._next = self._next, None
             if state is None:

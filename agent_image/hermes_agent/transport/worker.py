@@ -13,7 +13,7 @@ from nats.aio.msg import Msg
 from hermes_agent.loop.outcome import Outcome
 from hermes_agent.loop.ports import Store
 from hermes_agent.loop.run import TurnRunner
-from hermes_agent.loop.stop import StopSignal
+from hermes_agent.stop import StopSignal
 from hermes_agent.transport.acks import give_back, kept_alive, settle
 from hermes_agent.transport.commands import Commands
 from hermes_agent.transport.deltas import BusDeltas
@@ -29,6 +29,12 @@ log = structlog.get_logger()
 
 RETRY_SECONDS = 5.0
 """Pause before a message comes again whose turn could not be carried on, because the store was away for too long."""
+
+WATCH_SECONDS = 2.0
+RENEWAL_SECONDS = 600.0
+"""A turn is not disturbed by a renewal for this long; renewed credentials come hours before the old ones end."""
+LAST_WORDS_SECONDS = 5.0
+"""How long a drained agent tries to say so; after that the operator learns it from the pod's end."""
 
 
 class ExitCode(IntEnum):
@@ -63,6 +69,7 @@ class Worker:
         self._draining = asyncio.Event()
         self._turn: asyncio.Task[bool] | None = None
         self._cut = False
+        self._renew_by: float | None = None
 
     def drain(self, deadline_seconds: float) -> None:
         """Take no more messages; a running turn gets this long to end, then it is given back."""
@@ -81,6 +88,7 @@ class Worker:
         try:
             async with asyncio.TaskGroup() as group:
                 pumps = [group.create_task(pump.pump()) for pump in (self._deltas, self._reporter, self._commands)]
+                pumps.append(group.create_task(self._watch()))
                 await self._begin(startup)
                 await self._serve(verifier, sid)
                 for pump in pumps:
@@ -92,6 +100,23 @@ class Worker:
             log.warning("agent.fenced")
             code = ExitCode.FENCED
         return code
+
+    def renew(self) -> None:
+        """Connect anew with the new credential when no turn runs, at the latest after RENEWAL_SECONDS."""
+        self._renew_by = asyncio.get_running_loop().time() + RENEWAL_SECONDS
+
+    async def _watch(self) -> None:
+        """Renew the connection; end the process when it was given up, so that a new one starts with the newest credential.
+
+        The client library gives a connection up for good when its JWT expires, so it is renewed before.
+        """
+        while not self._bus.is_closed:
+            await asyncio.sleep(WATCH_SECONDS)
+            late = self._renew_by is not None and asyncio.get_running_loop().time() > self._renew_by
+            if self._renew_by is not None and (late or self._turn is None):
+                self._renew_by = None
+                await self._bus.force_reconnect()
+        raise HermesError(ErrorCode.UNAVAILABLE, "the connection to the bus was closed for good")
 
     async def _begin(self, startup: dict[str, float]) -> None:
         await self._inbox.start()
@@ -190,10 +215,15 @@ class Worker:
             self._turn.cancel()
 
     async def _end(self) -> None:
-        for message in self._inbox.take_waiting():
-            await give_back(self._bus, message.reply)
-        await self._reporter.report(AgentState.DRAINED)
-        log.info("agent.drained")
+        try:
+            async with asyncio.timeout(LAST_WORDS_SECONDS):
+                for message in self._inbox.take_waiting():
+                    await give_back(self._bus, message.reply)
+                await self._reporter.report(AgentState.DRAINED)
+        except TimeoutError:
+            log.warning("agent.drained_unheard")
+        else:
+            log.info("agent.drained")
 
 
 def _leaves(group: BaseExceptionGroup[BaseException]) -> list[BaseException]:

@@ -13,6 +13,8 @@ from hermes_contracts.conversation import ToolResultPart
 from hermes_contracts.envelopes import Credentials, Drain
 from hermes_contracts.model_api import ModelRequest, TextDelta
 from hermes_contracts.store_api import AgentState, TurnState
+from hermes_service.bus import BusCredentials
+from hermes_service.bus_keys import public_key_of
 from tests.integration.agent.agent_world import CONVERSATION, SID, AgentProcess, World, until
 
 
@@ -190,20 +192,27 @@ async def test_the_bus_restarts_in_mid_turn_and_between_turns(world: World) -> N
 
 async def test_renewed_credentials_outlive_the_first_ones(world: World) -> None:
     world.model._script = lambda _: say("here")
-    folder = world.session_folder(world.config(1), lifetime_seconds=4)
+    started = time.monotonic()
+    folder = world.session_folder(world.config(1), lifetime_seconds=12)
     agent = await world.start_agent(folder=folder)
-    try: await ready(world)
-    except AssertionError: print(*agent.lines, sep="\n"); raise
-    from hermes_service.bus import BusCredentials
-    from hermes_service.bus_keys import public_key_of
-
+    await ready(world)
     seed = BusCredentials.load(folder / "bus.creds").seed
     jwt = world.keys.user_jwt(public_key_of(seed), "agent", agent_permissions(SID, 1), lifetime_seconds=600)
     await order(world, Credentials(bus_jwt=jwt, models_token="token-2"))
-    await until(lambda: "bus.reconnected" in agent.events(), "the first JWT expired and the second was used", 20)
+    await until(lambda: "bus.reconnected" in agent.events(), "the second JWT is used")
+    expired = started + 12
+    await until(lambda: time.monotonic() > expired, "the first JWT is over", 20)
     update = await world.send("still there?")
     await until(lambda: world.settled(update), "it is served")
     assert world.tokens[-1] == "token-2"
+
+
+async def test_an_expired_credential_ends_the_process_instead_of_leaving_it_deaf(world: World) -> None:
+    folder = world.session_folder(world.config(1), lifetime_seconds=10)
+    agent = await world.start_agent(folder=folder)
+    await ready(world)
+    async with asyncio.timeout(25):
+        assert await agent.process.wait() == 1
 
 
 async def test_an_unusable_folder_is_named_without_its_content(world: World) -> None:

@@ -10,8 +10,8 @@ from hermes_agent.loop.limits import Limits, RetryPolicy
 from hermes_agent.loop.outcome import EndReason, Outcome
 from hermes_agent.loop.ports import DeltaKind
 from hermes_agent.loop.run import TurnRunner
-from hermes_agent.loop.stop import StopSignal
 from hermes_agent.loop.turn import TurnLoop
+from hermes_agent.stop import StopSignal
 from hermes_agent.testing.model import ScriptedModel
 from hermes_agent.testing.sandbox import FakeSandbox
 from hermes_agent.testing.store import FakeStore

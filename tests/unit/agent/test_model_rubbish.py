@@ -85,6 +85,13 @@ async def test_a_cut_call_is_never_run_but_asked_for_again_with_more_room() -> N
     assert [r.max_output_tokens for r in scene.model.requests] == [None, 8192, 16384, None]
 
 
+async def test_a_call_that_looks_whole_in_a_cut_answer_is_not_run() -> None:
+    looks_whole = call(("a", "terminal", '{"command": "echo half"}'), reason=FinishReason.LENGTH)
+    scene = Scene(ScriptedModel([looks_whole, call(("a", "terminal", ECHO)), say("ok")]))
+    await scene.send()
+    assert scene.sandbox.ran == ["echo hi"]
+
+
 async def test_a_call_cut_for_ever_ends_with_a_sentence() -> None:
     scene = Scene(ScriptedModel(lambda _: call(("a", "terminal", '{"command": "ls'))))
     outcome = await scene.send()

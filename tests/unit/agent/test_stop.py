@@ -8,7 +8,7 @@ import time
 import pytest
 
 from hermes_agent.loop.outcome import EndReason
-from hermes_agent.loop.stop import StopReason, StopSignal
+from hermes_agent.stop import StopReason, StopSignal
 from hermes_agent.testing.model import ScriptedModel, Wait, call, say
 from hermes_agent.transport.commands import NOTHING_RAN, STOPPED, Commands
 from hermes_contracts.conversation import Role

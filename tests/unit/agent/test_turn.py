@@ -5,6 +5,7 @@ from __future__ import annotations
 from hermes_agent.loop.outcome import EndReason
 from hermes_agent.testing.model import ScriptedModel, call, say
 from hermes_contracts.conversation import Role
+from hermes_contracts.errors import ErrorCode, HermesError
 from tests.unit.agent.agent_scene import CONVERSATION, Scene
 
 
@@ -118,3 +119,22 @@ async def test_call_ids_are_unique_in_a_conversation_and_fit_every_provider() ->
     ids = [r.call_id for r in scene.results()]
     assert len(set(ids)) == 5 and ids[0] == "call_1" and "weird_id" in ids[4]
     assert [r.text[0] for r in scene.results()] == ["1", "2", "3", "4", "5"]
+
+
+async def test_a_step_that_the_store_will_never_take_ends_the_turn_with_a_sentence_at_once() -> None:
+    scene = Scene(ScriptedModel([call(("c1", "terminal", '{"command": "echo hi"}')), say("never")]))
+
+    def refuse(name: str, when: str) -> None:
+        if name == "append" and when == "before" and scene.sandbox.ran:
+            raise HermesError(ErrorCode.TOO_LARGE, "the step is too large")
+
+    scene.store.hook = refuse
+    outcome = await scene.send()
+    assert outcome.reason is EndReason.INTERNAL_ERROR and scene.store.turn("u1").commits[0].reply == outcome.reply
+
+
+async def test_the_same_command_with_the_same_output_is_noticed_whatever_its_duration() -> None:
+    script = [call(("c", "terminal", '{"command": "fail"}')) for _ in range(3)]
+    scene = Scene(ScriptedModel([*script, say("ok")]))
+    await scene.send()
+    assert ["Notice" in r.text for r in scene.results()] == [False, False, True]
