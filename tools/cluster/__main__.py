@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
 
 from cluster import commands
@@ -25,6 +26,20 @@ environment:
 """
 
 
+def cluster_name(text: str) -> str:
+    """A name that kind, Docker and our own folders take. Raises argparse's error otherwise."""
+    if not re.fullmatch(r"[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?", text) or text == "bin":
+        raise argparse.ArgumentTypeError(f"{text!r}: use up to 40 small letters, digits and dashes (and not `bin`)")
+    return text
+
+
+def worker_count(text: str) -> int:
+    """Nodes beside the control plane, 0 to 9."""
+    if not re.fullmatch(r"[0-9]", text):
+        raise argparse.ArgumentTypeError(f"{text!r}: give a number from 0 to 9")
+    return int(text)
+
+
 def parser() -> argparse.ArgumentParser:
     """The command line's grammar."""
     root = argparse.ArgumentParser(
@@ -34,10 +49,12 @@ def parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     common = argparse.ArgumentParser(add_help=False)
-    common.add_argument("--name", default="hermes", help="name of the cluster (default: %(default)s)")
+    common.add_argument("--name", type=cluster_name, default="hermes", help="name of the cluster (default: %(default)s)")
     add = root.add_subparsers(dest="command", required=True, metavar="COMMAND").add_parser
     up = add("up", parents=[common], help="make or keep the cluster")
-    up.add_argument("--workers", type=int, default=0, metavar="N", help="nodes beside the control plane (default: 0)")
+    up.add_argument(
+        "--workers", type=worker_count, default=0, metavar="N", help="nodes beside the control plane (default: 0)"
+    )
     add("down", parents=[common], help="delete the cluster, stop what was started")
     images = add("images", parents=[common], help="build our images and load them")
     images.add_argument("images", nargs="*", metavar="IMAGE", help="agent, gateway, operator, sandbox, nats, postgres")

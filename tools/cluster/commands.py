@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,6 +13,8 @@ from cluster import engine, images, kind, loading, toolbox
 from cluster.console import ClusterError, Console, succeeds
 from cluster.node_image import ensure_node_image
 from cluster.settings import Settings
+
+REVIVE_SECONDS = 180.0
 
 
 @contextmanager
@@ -27,14 +30,19 @@ def exclusive(console: Console, settings: Settings) -> Iterator[None]:
         yield
 
 
-def up(console: Console, settings: Settings, name: str, workers: int) -> None:
-    """Bring cluster `name` up; one that runs already is left as it is."""
+def up(console: Console, settings: Settings, name: str, workers: int, *, patience: float = REVIVE_SECONDS) -> None:
+    """Bring cluster `name` up; one that runs already is left as it is.
+
+    Raises ClusterError when one that was finished once does not answer within `patience` seconds.
+    """
     tools = toolbox.prepare(console, settings)
     if name in kind.clusters(tools):
-        if _revive(console, settings, tools, name):
+        kind.start_nodes(settings, tools, name)
+        if kind.was_made(settings, name) or kind.answers(tools, settings, name):
+            _revive(console, settings, tools, name, patience)
             console.say(f"cluster {name} is up with {len(kind.nodes(tools, name))} node(s)")
             return
-        console.say(f"cluster {name} does not answer, so it is made again")
+        console.say(f"cluster {name} was never finished, so it is made again")
         kind.delete(console, settings, tools, name)
     image = None if tools.public else ensure_node_image(console, settings, tools.program("docker"), tools.environ)
     kind.create(console, settings, tools, name, workers, image)
@@ -115,19 +123,20 @@ def _running(settings: Settings, name: str) -> toolbox.Toolbox:
     return tools
 
 
-def _revive(console: Console, settings: Settings, tools: toolbox.Toolbox, name: str) -> bool:
-    """Whether an existing cluster answers, after starting nodes that a reboot stopped."""
+def _revive(console: Console, settings: Settings, tools: toolbox.Toolbox, name: str, patience: float) -> None:
+    """Make an existing cluster answer, once its nodes, which a reboot stops, are started.
+
+    Raises ClusterError when it does not: what is in it is somebody's, and only `down` deletes it.
+    """
     if not kind.answers(tools, settings, name):
-        console.say(f"cluster {name} exists but does not answer: starting its nodes")
-        for node in kind.nodes(tools, name):
-            succeeds([tools.program("docker"), "start", node], environ=tools.environ)
-        kubeconfig_path = settings.kubeconfig(name)
-        kubeconfig_path.parent.mkdir(parents=True, exist_ok=True)
-        export = ["export", "kubeconfig", "--name", name, "--kubeconfig", str(kubeconfig_path)]
-        succeeds([tools.program("kind"), *export], environ=tools.environ)
-    try:
-        kind.wait_ready(console, settings, tools, name)
-    except ClusterError as error:
-        console.say(str(error))
-        return False
-    return True
+        console.say(f"cluster {name} does not answer yet: waiting up to {patience:.0f} s")
+        deadline = time.monotonic() + patience
+        while not kind.answers(tools, settings, name):
+            if time.monotonic() > deadline:
+                raise ClusterError(
+                    f"cluster {name} does not answer after {patience:.0f} s. To make it again, without what is in it: "
+                    f"python3 -m cluster down --name {name}, then up"
+                )
+            time.sleep(1)
+    kind.wait_ready(console, settings, tools, name)
+    kind.mark_made(settings, name)

@@ -73,14 +73,14 @@ def run_logged(
     environ: Mapping[str, str] | None = None,
     cwd: Path | None = None,
 ) -> None:
-    """Run a long command into a log file, with a line every 15 s.
+    """Run a long command into a log file, which it replaces, with a line every 15 s.
 
     Raises ClusterError with the end of the log when it fails. An interrupt stops the command too.
     """
     console.say(what)
     log.parent.mkdir(parents=True, exist_ok=True)
     started = time.monotonic()
-    with log.open("ab") as sink:
+    with log.open("wb") as sink:
         process = subprocess.Popen(
             [str(word) for word in command],
             env=environ,

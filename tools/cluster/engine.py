@@ -39,7 +39,7 @@ exec @RUNC@ "$@"
 
 def has_buildkit(version: str, has_buildx: bool) -> bool:
     """Whether a docker client can build with BuildKit: by its own code (before 23) or by the buildx plugin."""
-    found = re.search(r"version (\d+)\.", version)
+    found = re.match(r"Docker version (\d+)\.", version)
     return has_buildx or (found is not None and int(found.group(1)) < 23)
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cluster import binaries, engine, host
-from cluster.console import ClusterError, Console, succeeds
+from cluster.console import ClusterError, Console, output, succeeds
 from cluster.settings import Settings
 
 ENGINE_PACKAGES = ("docker.io", "iptables", "iproute2")
@@ -72,9 +72,12 @@ def _environ(settings: Settings) -> dict[str, str]:
 
 
 def _decide_source(console: Console, settings: Settings, client: Path, environ: Mapping[str, str]) -> bool:
-    """Whether public images are used. The answer is kept until `down`, so that one cluster has one kind of images."""
+    """Whether public images are used. The answer holds while a cluster is there, so that it has one kind of images."""
     kept = settings.state / "source"
-    if settings.source == "auto" and kept.exists():
+    in_use = output([client, "ps", "-aq", "--filter", "label=io.x-k8s.kind.cluster"], environ=environ).strip()
+    if in_use and kept.exists():
+        if settings.source not in ("auto", kept.read_text()):
+            raise ClusterError(f"the cluster that is up has {kept.read_text()} images; run `down` first, to change that")
         return kept.read_text() == "public"
     if settings.source == "auto":
         console.say(f"trying to pull {PROBE_IMAGE}, to see whether public images can be had")
@@ -91,7 +94,7 @@ def _programs(console: Console, settings: Settings, public: bool) -> dict[str, P
     if not public:
         folder = binaries.node_binaries(console, settings)
         return {name: folder / name for name in names}
-    found = {name: Path(path) for name in names if (path := shutil.which(name))}
+    found = {name: Path(path) for name in names if (path := shutil.which(name, path=settings.environ.get("PATH")))}
     if "kind" not in found:
         found["kind"] = binaries.client_binaries(console, settings) / "kind"
     if len(found) < len(names):
