@@ -22,7 +22,7 @@ LOOSE = {
 
 
 def file_name(group: str, version: str, kind: str) -> str:
-    """Return the name that tools/chart_lint.sh tells kubeconform to look for; the core group is called by its version there."""
+    """Return the name that kubeconform is told to look for; it calls the core group by its version."""
     return f"{kind}-{group or version}-{version}.json".lower()
 
 

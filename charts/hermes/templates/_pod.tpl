@@ -1,4 +1,4 @@
-{{/* Head of a pod's spec: who it is, where it may run, and what it may not do. Takes root, component, uid, token, replicas. */}}
+{{/* Head of a pod's spec: who it is, where it may run, and what it may not do. Takes root, component, uid, token. */}}
 {{- define "hermes.podHead" -}}
 serviceAccountName: {{ include "hermes.name" . }}
 automountServiceAccountToken: {{ default false .token }}
@@ -17,7 +17,7 @@ imagePullSecrets:
   - name: {{ . }}
   {{- end }}
 {{- end }}
-{{- if gt (int .replicas) 1 }}
+{{/* With one replica too: otherwise a second one would change, and so restart, the first. */}}
 topologySpreadConstraints:
   {{- range $key := list "topology.kubernetes.io/zone" "kubernetes.io/hostname" }}
   - maxSkew: 1
@@ -27,7 +27,6 @@ topologySpreadConstraints:
       matchLabels:
         {{- include "hermes.selector" $ | nindent 8 }}
   {{- end }}
-{{- end }}
 {{- with .root.Values.scheduling.priorityClassName }}
 priorityClassName: {{ . }}
 {{- end }}
