@@ -1,6 +1,7 @@
 """Write every generated file, or with --check fail when one is stale.
 
-Sources: the pydantic models of the kinds, the operator's permissions, the chart's values. Run after changing any of them:
+Sources: the pydantic models of the kinds, the operator's permissions, the chart's values, the gateway's routes. Run after
+changing any of them:
 
     python tools/generate.py            write
     python tools/generate.py --check    say what is stale, exit 1
@@ -14,14 +15,14 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT / folder) for folder in ("tools", "libs", "operator")]
+sys.path[:0] = [str(ROOT / folder) for folder in ("tools", "libs", "operator", "gateway_image")]
 
-from generators import crds, install, roles, values_schema  # noqa: E402  (the path above makes them importable)
+from generators import crds, install, openapi, roles, values_schema  # noqa: E402  (the path above makes them importable)
 
 
 def wanted(root: Path, *, with_install: bool) -> dict[str, str]:
     """Return the text of every generated file, by path below the root."""
-    result = {**crds.files(), **roles.files(), **values_schema.files(root)}
+    result = {**crds.files(), **roles.files(), **values_schema.files(root), **openapi.files()}
     if with_install:
         result |= install.files(root)
     return result

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import signal
 import time
 from collections import Counter
 from collections.abc import Coroutine
@@ -61,11 +62,13 @@ class Operator:
         terms = LeaseTerms(settings.namespace, f"{settings.release}-operator", settings.pod_name, settings.lease_seconds)
         self._elector = Elector(client, terms, time.monotonic)
         self._synced = asyncio.Event()
+        self._main: asyncio.Task[Any] | None = None
         self._bus: Client | None = None
         self._workers: Workers | None = None
 
     async def run(self) -> None:
         """Run until cancelled, or until kopf was told to stop by a signal."""
+        self._main = asyncio.current_task()
         self._operations.live["watch"] = self._resync.problem
         self._operations.live["workers"] = lambda: self._workers.problem() if self._workers else None
         self._operations.ready["cache"] = lambda: None if self._shared.cache.synced else "the first list is not complete"
@@ -100,9 +103,20 @@ class Operator:
         }
         async with asyncio.TaskGroup() as group:
             checks = group.create_task(self._check_often())
-            await watch(self._client.configuration, self._settings.tenants, takes)
+            started = asyncio.Event()
+            signals = group.create_task(self._claim_signals(started))
+            await watch(self._client.configuration, self._settings.tenants, takes, started)
             checks.cancel()
+            signals.cancel()
         raise _Stopped
+
+    async def _claim_signals(self, started: asyncio.Event) -> None:
+        """Have a signal end everything at once: kopf alone would take seconds before anyone gave the lease back."""
+        await started.wait()
+        loop, main = asyncio.get_running_loop(), self._main
+        assert main is not None
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, main.cancel)
 
     async def _check_often(self) -> None:
         while True:

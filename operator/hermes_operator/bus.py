@@ -10,7 +10,7 @@ import structlog
 from nats.aio.client import Client
 from nats.errors import Error as NatsError
 from nats.js.api import AckPolicy, ConsumerConfig, DeliverPolicy
-from nats.js.errors import APIError, KeyNotFoundError, NotFoundError
+from nats.js.errors import APIError, KeyNotFoundError, NoKeysError, NotFoundError
 from nats.js.kv import KeyValue
 
 from hermes_contracts import subjects
@@ -22,8 +22,8 @@ from hermes_service.signing import Verifier
 log = structlog.get_logger()
 
 ACK_WAIT_SECONDS = 30
-MAX_ACK_PENDING = 16
-"""The window an agent sees: what it works on, and what waits behind it."""
+MAX_ACK_PENDING = 1
+"""Strict order: a message that was pulled and not opened comes back before the next one is handed out."""
 INACTIVE_SECONDS = 3600
 """A consumer nobody pulls from is deleted by the server after this: the net under a deletion that was missed."""
 _FILTER_NOT_UNIQUE = frozenset({10099, 10100})
@@ -156,11 +156,11 @@ class BusDoor:
         bucket = await self._bucket()
         found = {}
         try:
-            for name in await bucket.keys():
+            for name in await _keys(bucket):
                 entry = await bucket.get(name)
                 found[name] = entry.value or b""
         except NotFoundError:
-            return found  # the library's word for an empty bucket, and for a key that went meanwhile
+            return found  # a key went meanwhile; its Profile's pass will say so again
         except (NatsError, TimeoutError) as error:
             raise _unavailable(error) from error
         return found
@@ -198,6 +198,13 @@ class BusDoor:
         if "error" in document:
             raise HermesError(ErrorCode.UNAVAILABLE, f"JetStream: {document['error'].get('description', '')}"[:300])
         return document
+
+
+async def _keys(bucket: KeyValue) -> list[str]:
+    try:
+        return list(await bucket.keys())
+    except NoKeysError:
+        return []
 
 
 def _unavailable(error: Exception) -> HermesError:

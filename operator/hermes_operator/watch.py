@@ -5,6 +5,7 @@ kopf gets no handler that would write: no annotations, no finalizers, no Events 
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -37,14 +38,18 @@ def _settings() -> kopf.OperatorSettings:
     settings.watching.chunk_size = 500
     settings.watching.label_selectors["pods"] = POD_SELECTOR
     settings.queueing.worker_limit = 50
+    settings.queueing.idle_timeout = 0.5
     settings.process.ultimate_exiting_timeout = None
     return settings
 
 
-async def watch(configuration: Configuration, namespaces: tuple[str, ...], takes: Mapping[str, Take]) -> None:
+async def watch(
+    configuration: Configuration, namespaces: tuple[str, ...], takes: Mapping[str, Take], started: asyncio.Event
+) -> None:
     """Watch until cancelled; `takes` maps `hermessessions`, `profiles` and `pods` to who takes their events.
 
-    Returns when a signal asked the process to end: kopf claims the signals of the main thread for itself.
+    kopf claims the signals of the main thread for itself, and returns from here when one comes. From when `started` is
+    set the caller may claim them back.
     """
     registry = kopf.OperatorRegistry()
 
@@ -66,6 +71,7 @@ async def watch(configuration: Configuration, namespaces: tuple[str, ...], takes
         settings=_settings(),
         namespaces=list(namespaces),
         standalone=True,
+        ready_flag=started,
     )
 
 

@@ -135,7 +135,7 @@ class LocalRunner:
                 filter_subject=subjects.inbound(sid),
                 ack_policy=AckPolicy.EXPLICIT,
                 ack_wait=30,
-                max_ack_pending=16,
+                max_ack_pending=1,
                 max_deliver=-1,
                 inactive_threshold=3600,
             ),

@@ -57,8 +57,8 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Note the transport."""
-        self._transport = cast(asyncio.Transport, transport)  # uvloop's transports are no subclass
-        transport.set_write_buffer_limits(high=HIGH_WATER)
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's transports are no subclass
+        self._transport.set_write_buffer_limits(high=HIGH_WATER)
         self.peer = ":".join(map(str, (transport.get_extra_info("peername") or ("",))[:2]))
         self._open.add(self)
 

@@ -46,7 +46,7 @@ class Condition(ApiModel):
 
 
 class Resources(ApiModel):
-    """What a container may use: requests and limits are the same for memory and disk; CPU is requested and not capped."""
+    """What a container may use: memory is requested whole, disk to an eighth; CPU is requested and not capped."""
 
     cpu: Quantity = Field(default="100m", description="CPU requested; idle CPU of the node may be used beyond it")
     memory: Quantity = Field(default="256Mi", description="Memory requested and allowed")

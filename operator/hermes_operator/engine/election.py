@@ -44,6 +44,7 @@ class Elector:
         self._clock = clock
         self._seen: tuple[str, str] = ("", "")
         self._seen_at = 0.0
+        self._renewed_at = 0.0
         self._lease: Manifest | None = None
         self.leading = False
 
@@ -68,23 +69,27 @@ class Elector:
             await self._release()
 
     async def _keep(self, lost: asyncio.Event) -> None:
-        renewed_at = self._clock()
         while True:
             await asyncio.sleep(self._terms.retry_seconds)
             if await self._try():
-                renewed_at = self._clock()
-            elif self._seen[0] != self._terms.identity or self._clock() - renewed_at > self._terms.seconds * 2 / 3:
+                continue
+            if self._seen[0] != self._terms.identity or self._clock() - self._renewed_at > self._terms.seconds * 2 / 3:
                 log.warning("leader.lost", identity=self._terms.identity)
                 lost.set()
                 return
 
     async def _try(self) -> bool:
+        asked_at = self._clock()
         try:
             async with asyncio.timeout(self._terms.seconds / 3):
-                return await self._acquire_or_renew()
+                got = await self._acquire_or_renew()
         except (ClusterError, TimeoutError) as error:
-            log.warning("leader.attempt_failed", error=str(error)[:200])
+            log.warning("leader.attempt_failed", error=f"{type(error).__name__}: {error}"[:200])
             return False
+        if got:
+            # From before the request: another replica counts from when the answer was written, which is later.
+            self._renewed_at = asked_at
+        return got
 
     async def _acquire_or_renew(self) -> bool:
         found = await self._client.get(LEASES, self._terms.namespace, self._terms.name)
@@ -120,7 +125,7 @@ class Elector:
                 "leaseDurationSeconds": self._terms.seconds,
                 "acquireTime": spec.get("acquireTime", now) if mine else now,
                 "renewTime": now,
-                "leaseTransitions": (spec.get("leaseTransitions") or 0) + (0 if mine else 1),
+                "leaseTransitions": (spec.get("leaseTransitions") or 0) + (1 if spec and not mine else 0),
             },
         }
 
@@ -134,4 +139,4 @@ class Elector:
                 await self._client.replace(LEASES, lease)
                 log.info("leader.released", identity=self._terms.identity)
         except (ClusterError, TimeoutError) as error:
-            log.warning("leader.release_failed", error=str(error)[:200])
+            log.warning("leader.release_failed", error=f"{type(error).__name__}: {error}"[:200])

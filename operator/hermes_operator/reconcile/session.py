@@ -151,9 +151,10 @@ def _without_pod(observed: Observed, now: float) -> Plan:
     if not wanted:
         return _asleep(observed, State.ASLEEP, now)
     profile, summary = observed.profile, observed.summary
-    if not isinstance(profile, ProfileVerdict) or not profile.ready:
-        due = now + LOOK_AGAIN_SECONDS if isinstance(profile, Unknown) else None
-        return Plan(status=build_status(observed, StatusFacts(State.FAILED), now), due=due)
+    if isinstance(profile, Unknown):
+        return Plan(due=now + LOOK_AGAIN_SECONDS, notes=(profile.why,))
+    if profile is None or not profile.ready:
+        return Plan(status=build_status(observed, StatusFacts(State.FAILED), now))
     blocked_until = max(
         memory.failure.not_before if memory.failure else 0.0,
         memory.crashed_at + crash_delay(memory.crashes) if memory.crashes else 0.0,

@@ -114,9 +114,7 @@ def _ready(observed: Observed, facts: StatusFacts) -> Finding:
     if profile is None:
         name = observed.session.spec.profile_ref.name
         return Finding("Ready", False, "ProfileNotFound", f"there is no Profile {name!r}; make it or delete the session")
-    if isinstance(profile, Unknown):
-        return Finding("Ready", None, "ProfileUnknown", "the Profile was not examined yet")
-    if not profile.ready:
+    if isinstance(profile, ProfileVerdict) and not profile.ready:
         return Finding("Ready", False, "ProfileNotReady", f"{profile.reason}: {profile.message}")
     if memory.failure is not None:
         return Finding("Ready", False, memory.failure.reason, memory.failure.message)

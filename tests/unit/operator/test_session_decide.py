@@ -1,0 +1,226 @@
+"""What the operator does about a session, state by state."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from hermes_contracts.crd.session import SessionStatus
+from hermes_contracts.store_api import AgentState
+from hermes_operator.build.pod import AGENT, SANDBOX
+from hermes_operator.cluster.views import ContainerView
+from hermes_operator.reconcile.model import (
+    AgentWord,
+    Drain,
+    DrainOrder,
+    Forget,
+    Memory,
+    Observed,
+    ProfileVerdict,
+    Renew,
+    Start,
+    StartFailure,
+    Stop,
+    Unknown,
+)
+from hermes_operator.reconcile.session import crash_delay, decide
+from hermes_operator.reconcile.status import worth_writing
+from tests.unit.operator.builders import NOW, READY, SPEC, observed, pod, session, summary
+
+
+def said(state: str, *, ago: float = 0, epoch: int = 1, drain: DrainOrder | None = None) -> Memory:
+    return Memory(word=AgentWord(epoch, AgentState(state), NOW - ago), renewed_at=NOW - 5, drain=drain)
+
+
+def containers(**agent: Any) -> dict[str, ContainerView]:
+    return {AGENT: ContainerView(**agent), SANDBOX: ContainerView(started=True)}
+
+
+AWAKE = Memory(word=AgentWord(1, AgentState.IDLE, NOW - 5), renewed_at=NOW - 5)
+UP = SessionStatus(epoch=1, state="Ready", pod="chat-1")
+STATES: dict[str, tuple[Observed, tuple[object, ...], str | None]] = {
+    "a message waits and nothing works": (observed(pending=1), (Start(1),), None),
+    "a message waits for a session the store has never seen": (observed(pending=1, summary=None), (Start(0),), None),
+    "nothing waits": (observed(), (), "Asleep"),
+    "a person made it a moment ago": (
+        observed(session=session(status=SessionStatus()), summary=None), (Start(0),), None,
+    ),
+    "suspended, with a message waiting": (observed(session=session(suspend=True), pending=3), (), "Suspended"),
+    "suspended, with a pod that works": (
+        observed(session=session(suspend=True, status=UP), pods=(pod(),), memory=AWAKE), (Drain(1, 20.0),), "Draining",
+    ),
+    "suspended before the agent spoke": (
+        observed(session=session(suspend=True), pods=(pod(),)), (Stop(1, "chat-1", "pod-1"),), None,
+    ),
+    "the pod starts": (observed(pods=(pod(),), pending=1), (), "Starting"),
+    "the pod works and is not idle yet": (observed(pods=(pod(),), memory=AWAKE), (), "Ready"),
+    "the pod works on something": (
+        observed(pods=(pod(),), pending=1, memory=said("busy")), (), "Busy",
+    ),
+    "idle for long enough": (
+        observed(pods=(pod(age=5000),), summary=summary(idle=901), memory=said("idle", ago=901)),
+        (Drain(1, 20.0),), "Draining",
+    ),
+    "idle for long enough, but a message waits": (
+        observed(pods=(pod(age=5000),), pending=1, summary=summary(idle=5000), memory=said("idle", ago=5000)),
+        (), "Ready",
+    ),
+    "idle by its own shorter limit": (
+        observed(
+            session=session(idle_timeout_seconds=5),
+            pods=(pod(age=50),),
+            summary=summary(idle=20),
+            memory=said("idle", ago=20),
+        ),
+        (Drain(1, 20.0),), "Draining",
+    ),
+    "told to drain": (
+        observed(pods=(pod(),), memory=replace(AWAKE, drain=DrainOrder(1, NOW + 5))), (), "Draining",
+    ),
+    "drained": (
+        observed(pods=(pod(),), memory=said("drained", drain=DrainOrder(1, NOW + 5))),
+        (Stop(1, "chat-1", "pod-1"),), None,
+    ),
+    "did not drain in time": (
+        observed(pods=(pod(),), memory=replace(AWAKE, drain=DrainOrder(1, NOW))), (Stop(1, "chat-1", "pod-1"),), None,
+    ),
+    "drained, ending, and a message came meanwhile": (
+        observed(pods=(pod(deleting=True),), pending=1, memory=said("drained")),
+        (Start(1),), None,
+    ),
+    "evicted": (
+        observed(pods=(pod(phase="Failed", reason="Evicted"),), pending=1),
+        (Stop(1, "chat-1", "pod-1", crashed="Evicted"),), None,
+    ),
+    "backs off for long": (
+        observed(pods=(pod(containers=containers(restarts=2, waiting_reason="CrashLoopBackOff")),), memory=AWAKE),
+        (Stop(1, "chat-1", "pod-1", crashed="CrashLoopBackOff"),), None,
+    ),
+    "fenced by a higher epoch": (
+        observed(pods=(pod(1),), summary=summary(2), memory=AWAKE), (Stop(1, "chat-1", "pod-1"),), None,
+    ),
+    "two pods": (
+        observed(pods=(pod(1), pod(2)), summary=summary(2), memory=said("idle", epoch=2)),
+        (Stop(1, "chat-1", "pod-1"),), "Ready",
+    ),
+    "silent for five minutes": (
+        observed(pods=(pod(age=301),)), (Stop(1, "chat-1", "pod-1", crashed="AgentSilent"),), None,
+    ),
+    "made from an old template and not up yet": (
+        observed(pods=(pod(template="old"),)), (Stop(1, "chat-1", "pod-1"),), None,
+    ),
+    "made from an old template and working": (observed(pods=(pod(template="old"),), memory=AWAKE), (), "Ready"),
+    "its pod went without us": (
+        observed(session=session(status=UP)), (Stop(1, "", ""),), "Asleep",
+    ),
+    "credentials grow old": (
+        observed(pods=(pod(age=5000),), memory=replace(AWAKE, renewed_at=NOW - 1201)),
+        (Renew(1, "chat-1", update_secret=True),), "Ready",
+    ),
+    "another operator started it": (
+        observed(session=session(status=UP), pods=(pod(),)), (Renew(1, "chat-1", update_secret=False),), "Ready",
+    ),
+    "the Profile is gone": (observed(pending=1, profile=None), (), "Failed"),
+    "the Profile is bad": (
+        observed(pending=1, profile=ProfileVerdict(SPEC, False, "SecretNotFound", "there is none")), (), "Failed",
+    ),
+    "the quota refused the last start": (
+        observed(pending=1, memory=Memory(failure=StartFailure("PodReady", "QuotaExceeded", "full", 1, NOW + 9))),
+        (), "Failed",
+    ),
+    "the quota refused, and the pause is over": (
+        observed(pending=1, memory=Memory(failure=StartFailure("PodReady", "QuotaExceeded", "full", 1, NOW))),
+        (Start(1),), None,
+    ),
+    "a start without messages was refused": (observed(memory=Memory(wants_start=True)), (Start(1),), None),
+    "crashed three times": (observed(pending=1, memory=Memory(crashes=3, crashed_at=NOW - 1)), (), "Failed"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", STATES)
+def test_each_state_has_its_plan(name: str) -> None:
+    state, actions, said = STATES[name]
+    plan = decide(state, NOW)
+    assert plan.actions == actions
+    assert (plan.status.state if plan.status else None) == said
+
+
+@pytest.mark.parametrize("name", STATES)
+def test_nothing_is_written_again_when_nothing_changed(name: str) -> None:
+    state, _, said = STATES[name]
+    if said is None:
+        return
+    plan = decide(state, NOW)
+    assert plan.status is not None
+    assert isinstance(state.pods, tuple)
+    stopped = {action.pod_uid for action in plan.actions if isinstance(action, Stop)}
+    left = tuple(p for p in state.pods if p.uid not in stopped)
+    settled = replace(state, session=replace(state.session, status=plan.status), pods=left)
+    again = decide(settled, NOW + 1)
+    assert again.status is not None
+    assert not worth_writing(plan.status, again.status, NOW, NOW + 1)
+    assert not [a for a in again.actions if isinstance(a, Start | Stop)]
+
+
+@pytest.mark.parametrize("field", ["pods", "pending", "summary", "profile"])
+@pytest.mark.parametrize("name", STATES)
+def test_what_is_unknown_ends_nothing(name: str, field: str) -> None:
+    state = replace(STATES[name][0], **{field: Unknown("the API server does not answer")})
+    plan = decide(state, NOW)
+    known_reasons = {"fenced by a higher epoch", "two pods", "evicted", "backs off for long", "silent for five minutes",
+                     "did not drain in time", "drained", "suspended before the agent spoke",
+                     "made from an old template and not up yet", "its pod went without us"}  # fmt: skip
+    if field == "pods" or name not in known_reasons:
+        assert not [a for a in plan.actions if isinstance(a, Stop | Forget)]
+    if field == "pods":
+        assert plan.actions == ()
+    if field in ("pending", "summary") and "idle" in name:
+        assert not [a for a in plan.actions if isinstance(a, Drain)]
+
+
+def test_a_store_that_does_not_answer_starts_nothing_and_says_so() -> None:
+    plan = decide(observed(pending=1, summary=Unknown("the store does not answer")), NOW)
+    assert plan.actions == ()
+    assert plan.status is not None
+    [ready] = [c for c in plan.status.conditions if c.type == "Ready"]
+    assert (ready.status, ready.reason) == ("False", "StoreUnavailable")
+
+
+def test_a_volume_is_never_shared_by_two_pods() -> None:
+    spec = SPEC.model_validate(
+        {"model": {"provider": "scripted", "name": "s"}, "sandbox": {"workspace": {"kind": "PersistentVolumeClaim"}}}
+    )
+    disk = ProfileVerdict(spec, True, "Ready", "")
+    waiting = decide(observed(pending=1, profile=disk, pods=(pod(deleting=True),)), NOW)
+    assert waiting.actions == ()
+    assert decide(observed(pending=1, profile=disk), NOW).actions == (Start(1),)
+
+
+def test_only_sessions_that_a_message_brings_back_are_forgotten() -> None:
+    asleep = decide(observed(), NOW - 200)
+    assert asleep.status is not None
+    old = replace(observed(), session=session(status=asleep.status), asleep_ttl_seconds=100)
+    assert decide(old, NOW).actions == (Forget(),)
+    by_hand = replace(old, session=replace(old.session, made_by_operator=False))
+    assert decide(by_hand, NOW).actions == ()
+    assert decide(replace(old, profile=READY, pending=Unknown("?")), NOW).actions == ()
+    assert decide(replace(old, asleep_ttl_seconds=0), NOW).actions == ()
+
+
+def test_a_problem_of_the_pod_is_named_and_goes_away() -> None:
+    pulling = containers(waiting_reason="ImagePullBackOff", waiting_message="no such image")
+    plan = decide(observed(pods=(pod(containers=pulling, phase="Pending"),)), NOW)
+    assert plan.status is not None
+    found = {c.type: c for c in plan.status.conditions}
+    assert found["PodReady"].reason == "ImagePullBackOff"
+    assert "no such image" in found["Ready"].message
+    healed = decide(observed(pods=(pod(),), memory=AWAKE), NOW)
+    assert healed.status is not None
+    assert {c.type: c.status for c in healed.status.conditions}["Ready"] == "True"
+
+
+def test_crashes_in_a_row_wait_longer_each_time() -> None:
+    assert [crash_delay(n) for n in range(1, 6)] == [0, 5, 10, 20, 40]
+    assert crash_delay(50) == 300
