@@ -17,7 +17,7 @@ async def test_the_first_message_makes_a_pod_and_gets_an_answer() -> None:
         async with ann.streaming("first", text) as chunks:
             async for chunk in chunks:
                 if chunk["event"] == "hermes.tool.progress":
-                    tools.append(chunk["tool"])
+                    tools.append(chunk["hermes"]["tool"]["tool"])
                 elif content(chunk):
                     pieces.append(content(chunk))
         assert "".join(pieces) == "The answer is in answer.txt."

@@ -62,7 +62,7 @@ class Conversation:
                 if event.data == "[DONE]":
                     break
                 if event.name == "hermes.tool.progress":
-                    self._tool(json.loads(event.data))
+                    self._tool(json.loads(event.data)["hermes"]["tool"])
                     continue
                 piece = _content(json.loads(event.data))
                 if piece and first is None:
@@ -74,7 +74,7 @@ class Conversation:
         return answer
 
     def _tool(self, progress: dict[str, object]) -> None:
-        self._line(f"  [{progress.get('tool', 'tool')} {progress.get('state', '')}]", _DIM)
+        self._line(f"  [{progress['tool']} {progress['state']}]", _DIM)
 
     def _line(self, text: str, style: str) -> None:
         print(f"{style}{text}{_PLAIN}" if self._color else text, flush=True)
