@@ -14,6 +14,9 @@ import sys
 import time
 from collections.abc import Awaitable
 
+from nats.aio.msg import Msg
+from psycopg import AsyncConnection
+
 from hermes_contracts.bus_permissions import Role
 from hermes_contracts.conversation import Message, Usage
 from hermes_contracts.store_api import (
@@ -32,13 +35,36 @@ from tests.integration.store.harness import World, awake, new_session, running_s
 TEXT = "The build failed because a test expected four and got five. " * 32
 USAGE = Usage(input_tokens=1200, output_tokens=80, model_calls=1)
 WARM_UP_TURNS = 20
+PAUSE_SECONDS = 0.005
+"""Between calls an agent asks a model or runs a tool; without a pause a call would wait for the relay of the one before."""
 
 
 async def timed(samples: dict[str, list[float]], name: str, call: Awaitable[object]) -> object:
     started = time.perf_counter()
     reply = await call
     samples.setdefault(name, []).append((time.perf_counter() - started) * 1000)
+    await asyncio.sleep(PAUSE_SECONDS)
     return reply
+
+
+async def measure_floor(world: World, rounds: int) -> dict[str, list[float]]:
+    """Time what cannot be avoided: a request and its reply on the bus, and one synced update of one row."""
+    samples: dict[str, list[float]] = {}
+    caller, responder = await world.witness(), await world.witness()
+
+    async def echo(message: Msg) -> None:
+        await responder.publish(message.reply, message.data)
+
+    await responder.subscribe("hermes.echo", cb=echo)
+    await responder.flush()
+    update = "update hermes.floor set at = now()"
+    async with await AsyncConnection.connect(world.postgres.admin(world.database), autocommit=True) as connection:
+        await connection.execute("create table hermes.floor as select now() as at")
+        for _ in range(rounds):
+            await timed(samples, "bus_echo", caller.request("hermes.echo", TEXT.encode(), timeout=5))
+            await timed(samples, "synced_update", connection.execute(update, prepare=True))
+    await world.close_clients()
+    return samples
 
 
 async def measure(world: World, turns: int) -> dict[str, list[float]]:
@@ -89,6 +115,7 @@ def main() -> None:
         store = world.store()
         store.start()
         try:
+            floor = asyncio.run(measure_floor(world, turns))
             samples = asyncio.run(measure(world, turns))
         finally:
             store.terminate()
@@ -96,6 +123,7 @@ def main() -> None:
         "bench": "store_rpc",
         "samples": turns,
         "milliseconds": {name: describe(values) for name, values in samples.items()},
+        "floor": {name: describe(values) for name, values in floor.items()},
         "machine": {"cpus": os.cpu_count(), "platform": platform.platform(), "load": os.getloadavg()[0]},
     }
     print(json.dumps(result))

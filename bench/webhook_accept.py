@@ -1,6 +1,6 @@
 """Webhook in to 200 out, stored and synced to disk: a gateway process and a NATS server on loopback, open loop.
 
-Run: PYTHONPATH=libs:gateway_image:tools:. python bench/webhook_accept.py [--rate 200] [--seconds 10]
+Run: PYTHONPATH=libs:gateway_image:tools:. python -m bench.webhook_accept [--rate 200] [--seconds 10]
 Prints one JSON line. Latency counts from the moment a request was due, so a stall is not hidden by a slow client.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import platform
+import os
 import sys
 import tempfile
 import time
@@ -17,6 +17,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
+from bench.report import emit
 from hermes_contracts import projection, subjects
 from hermes_contracts.bus_permissions import Permissions, Role, service_permissions
 from hermes_contracts.projection import ProfileProjection
@@ -38,8 +39,8 @@ class Answer:
     status: int
 
 
-async def start(folder: Path, exits: AsyncExitStack) -> int:
-    """Start NATS and a gateway; returns the webhook port."""
+async def start(folder: Path, exits: AsyncExitStack) -> tuple[int, Process]:
+    """Start NATS and a gateway; returns the webhook port and the gateway."""
     keys, bus_port, webhook_port, operations_port = BusKeys.generate(), free_port(), free_port(), free_port()
     nats = bus_process(folder, keys, bus_port)
     await nats.start()
@@ -71,7 +72,13 @@ async def start(folder: Path, exits: AsyncExitStack) -> int:
     await gateway.start()
     exits.push_async_callback(gateway.stop)
     await gateway.until(lambda: http_ok(operations_port, "/readyz"))
-    return webhook_port
+    return webhook_port, gateway
+
+
+def cpu_seconds(pid: int) -> float:
+    """Return the processor time of a process: unlike latency it hardly depends on what else the machine does."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 async def worker(port: int, due: asyncio.Queue[tuple[int, float] | None], answers: list[Answer]) -> None:
@@ -111,30 +118,24 @@ async def load(port: int, rate: int, seconds: float) -> list[Answer]:
     return answers
 
 
-def percentile(values: list[float], share: float) -> float:
-    return round(sorted(values)[min(len(values) - 1, int(len(values) * share))], 2)
-
-
 async def main(rate: int, seconds: float) -> None:
     with tempfile.TemporaryDirectory() as name:
         async with AsyncExitStack() as exits:
-            port = await start(Path(name), exits)
+            port, gateway = await start(Path(name), exits)
+            before = cpu_seconds(gateway.pid)
             answers = await load(port, rate, seconds)
+            spent = cpu_seconds(gateway.pid) - before
     times = [answer.milliseconds for answer in answers]
-    print(
-        json.dumps(
-            {
-                "bench": "webhook_accept",
-                "rate_per_second": rate,
-                "p50_ms": percentile(times, 0.50),
-                "p95_ms": percentile(times, 0.95),
-                "p99_ms": percentile(times, 0.99),
-                "max_ms": round(max(times), 2),
-                "samples": len(times),
-                "not_200": sum(answer.status != 200 for answer in answers),
-                "machine": f"{platform.machine()} {platform.system()} {platform.python_version()}",
-            }
-        )
+    refused = sum(answer.status != 200 for answer in answers)
+    cpu = round(spent * 1000 / len(times), 2)
+    emit(
+        "webhook_accept",
+        times,
+        rate_per_second=rate,
+        max_ms=round(max(times), 2),
+        not_200=refused,
+        gateway_cpu_ms_each=cpu,
+        load_average=os.getloadavg()[0],
     )
 
 

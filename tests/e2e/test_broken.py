@@ -27,8 +27,7 @@ async def test_a_missing_secret_is_named_and_heals() -> None:
     await kubectl("delete", "secret", "provider-key", "-n", NAMESPACE, "--ignore-not-found")
     model = {"provider": "openai", "name": "m", "secretRef": {"name": "provider-key"}}
     await apply(profile(STORY, "late", model=model))
-    found = await condition_of(NAMESPACE, "profile", "late", "Ready", status="False")
-    assert "provider-key" in found["message"]
+    await condition_of(NAMESPACE, "profile", "late", "Ready", status="False", says="provider-key")
     async with Person(STORY) as ann:
         answer = await ann.request(
             "POST", "/v1/models", json={}
@@ -49,8 +48,7 @@ async def test_an_image_that_cannot_be_pulled_is_explained_and_heals() -> None:
         waiting = asyncio.create_task(ann.say("image", "hello", profile="claim"))
         (session,) = await only_session(NAMESPACE)
         name = session["metadata"]["name"]
-        found = await condition_of(NAMESPACE, "hermessession", name, "SandboxReady", status="False")
-        assert "no-such-image" in found["message"]
+        await condition_of(NAMESPACE, "hermessession", name, "SandboxReady", status="False", says="no-such-image")
         assert await events_of(NAMESPACE, name)
         await apply(profile(STORY, "claim", sandbox={"resources": {"cpu": "20m"}}))
         assert await waiting
@@ -72,7 +70,6 @@ async def test_a_quota_that_forbids_the_pod_is_explained_and_heals() -> None:
         waiting = asyncio.create_task(ann.say("quota", "hello"))
         (session,) = await only_session(NAMESPACE)
         name = session["metadata"]["name"]
-        found = await condition_of(NAMESPACE, "hermessession", name, "Scheduled", status="False")
-        assert "quota" in found["message"].lower()
+        await condition_of(NAMESPACE, "hermessession", name, "Scheduled", status="False", says="quota")
         await kubectl("delete", "resourcequota", "tight", "-n", NAMESPACE)
         assert await waiting

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from fastapi import APIRouter, FastAPI
 from starlette.types import ASGIApp
@@ -25,7 +26,23 @@ def build_application(*routers: APIRouter) -> FastAPI:
     errors.install(app)
     for router in routers:
         app.include_router(router)
+    describe = app.openapi
+
+    def openapi() -> dict[str, Any]:
+        return without_422(describe())
+
+    app.openapi = openapi  # type: ignore[method-assign]  # the framework's own way to change the document
     return app
+
+
+def without_422(document: dict[str, Any]) -> dict[str, Any]:
+    """Remove what the framework assumes of invalid requests: ours answer 400 in the shape of all errors."""
+    for path in document["paths"].values():
+        for operation in path.values():
+            operation["responses"].pop("422", None)
+    for name in ("HTTPValidationError", "ValidationError"):
+        document.get("components", {}).get("schemas", {}).pop(name, None)
+    return document
 
 
 def guarded(app: ASGIApp, keyring: Callable[[], Keyring], *, max_bytes: int, timeout_seconds: float) -> ASGIApp:

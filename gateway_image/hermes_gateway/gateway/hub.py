@@ -66,8 +66,8 @@ class SubjectHub:
                 for pattern in patterns:
                     if pattern not in self._shared:
                         self._shared[pattern] = _Shared(await self._subscribe(pattern))
+                        metrics.SUBSCRIPTIONS.inc()
                     self._shared[pattern].listeners.add(listener)
-                metrics.SUBSCRIPTIONS.set(len(self._shared))
         except BaseException:
             await self.leave(listener)
             raise
@@ -83,8 +83,8 @@ class SubjectHub:
                 shared.listeners.discard(listener)
                 if not shared.listeners:
                     del self._shared[pattern]
+                    metrics.SUBSCRIPTIONS.dec()
                     await _unsubscribe(shared.subscription)
-            metrics.SUBSCRIPTIONS.set(len(self._shared))
 
     async def _subscribe(self, pattern: str) -> Subscription:
         async def receive(message: Msg) -> None:

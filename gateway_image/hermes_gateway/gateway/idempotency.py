@@ -18,12 +18,12 @@ from hermes_gateway.gateway.web.errors import ApiError
 
 log = structlog.get_logger()
 
-_UPDATE_ID = re.compile(r"^[\x21-\x7e]{1,200}$")
+_UPDATE_ID = re.compile(r"[\x21-\x7e]{1,200}")
 
 
 def parse_update_id(value: str, header: str) -> str:
     """Check a caller's own message id. Raises ApiError 400."""
-    if not _UPDATE_ID.match(value):
+    if not _UPDATE_ID.fullmatch(value):
         raise ApiError(400, f"{header} must be 1 to 200 visible ASCII characters", code="invalid_value", param=header)
     return value
 

@@ -23,6 +23,7 @@ from hermes_service.rpc import StoreClient
 log = structlog.get_logger()
 
 _TICK_SECONDS = 1.0
+_GLANCE_SECONDS = 1.0
 _MAX_DELTA_BYTES = 64 * 1024
 _MAX_EARLY_DELTAS = 256
 _EVENT_STATES = {
@@ -101,9 +102,13 @@ class Turns:
         """Publish a message without waiting for its turn."""
         return await self._ingest.publish(route, inbound, traceparent)
 
-    async def find(self, request: GetTurnRequest, *, patience_seconds: float | None = None) -> Turn:
+    async def find(self, request: GetTurnRequest) -> Turn:
         """Return what the store knows of a turn."""
-        return await self._store.call(GET_TURN, request, patience_seconds=patience_seconds)
+        return await self._store.call(GET_TURN, request)
+
+    async def glance(self, request: GetTurnRequest) -> Turn:
+        """Ask once and not for long: the caller asks again later."""
+        return await self._store.call(GET_TURN, request, timeout_seconds=_GLANCE_SECONDS, patience_seconds=0)
 
     async def _open(self, inbound: Inbound, *, deltas: bool) -> Watch:
         if self._waiting >= self._max_waiting:
@@ -221,7 +226,7 @@ class Watch:
             update_id=self._inbound.update_id,
         )
         try:
-            turn = await self._turns.find(request, patience_seconds=2.0)
+            turn = await self._turns.glance(request)
         except HermesError as error:
             # NOT_FOUND: the session has no row before its first turn is opened.
             if error.code is not ErrorCode.NOT_FOUND:

@@ -28,12 +28,24 @@ _REQUEST_SECONDS = 5.0
 _MAX_CACHED_SECRETS = 1000
 
 
+def connect_in_cluster() -> client.ApiClient:
+    """Return a client with the pod's own service account."""
+    config.load_incluster_config()  # type: ignore[no-untyped-call]
+    return client.ApiClient()
+
+
 class KubernetesProfiles:
     """A ProfileSource over the API server; `run` keeps it up to date."""
 
     def __init__(
-        self, tenants: Sequence[str], *, secret_cache_seconds: float, clock: Callable[[], float] = time.monotonic
+        self,
+        tenants: Sequence[str],
+        *,
+        secret_cache_seconds: float,
+        connect: Callable[[], client.ApiClient] = connect_in_cluster,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        self._connect = connect
         self._tenants = tuple(tenants)
         self._secret_cache_seconds = secret_cache_seconds
         self._clock = clock
@@ -48,8 +60,7 @@ class KubernetesProfiles:
 
     async def run(self) -> None:
         """Watch the tenants' Profiles until cancelled."""
-        config.load_incluster_config()  # type: ignore[no-untyped-call]
-        async with client.ApiClient() as api, asyncio.TaskGroup() as group:
+        async with self._connect() as api, asyncio.TaskGroup() as group:
             self._api = api
             for tenant in self._tenants:
                 group.create_task(self._follow(api, tenant))

@@ -31,6 +31,7 @@ async def serve_http(
     listener = socket.create_server((host, port), family=family, backlog=1024)
     config = uvicorn.Config(
         application, http="httptools", ws="none", lifespan="off", interface="asgi3", log_config=None, access_log=False,
+        proxy_headers=False,
         server_header=False, date_header=False, timeout_keep_alive=75, timeout_graceful_shutdown=grace_seconds,
     )  # fmt: skip
     server = _Server(config)

@@ -33,7 +33,7 @@ class ModelsSettings(ProcessSettings):
     connect_seconds: float = Field(default=10.0, gt=0)
     call_seconds: float = Field(default=1800.0, gt=0)
     """Longest call, first byte to last."""
-    grace_seconds: int = Field(default=30, ge=0)
-    """How long running streams may go on after SIGTERM."""
+    grace_seconds: int = Field(default=20, ge=0)
+    """How long running streams may go on after SIGTERM; with the accounts after it, less than the pod's own 30 s."""
     max_body_bytes: int = Field(default=32 * 1024 * 1024, ge=1024)
     secret_cache_seconds: float = Field(default=30.0, ge=0, le=30.0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from collections import OrderedDict
 from collections.abc import Callable
 from pathlib import Path
 
@@ -19,6 +20,7 @@ _PEM = re.compile(rb"-----BEGIN PUBLIC KEY-----.+?-----END PUBLIC KEY-----", re.
 _LOOK_SECONDS = 5.0
 _LEEWAY_SECONDS = 5
 _MAX_TOKEN = 4096
+_MAX_VERIFIED = 2000
 
 
 def load_keys(pem: bytes) -> tuple[Ed25519PublicKey, ...]:
@@ -39,6 +41,7 @@ class TokenVerifier:
         self._changed = -1
         self._looked = float("-inf")
         self._keys: tuple[Ed25519PublicKey, ...] = ()
+        self._verified: OrderedDict[str, SessionClaims] = OrderedDict()
         self._refresh()
 
     def verify(self, authorization: str | None) -> SessionClaims:
@@ -49,10 +52,20 @@ class TokenVerifier:
         if len(token) > _MAX_TOKEN:
             raise _refused("the token is too long")
         self._refresh()
+        known = self._verified.get(token)
+        if known is not None and time.time() <= known.exp:
+            return known
+        claims = self._check(token.strip())
+        self._verified[token] = claims
+        while len(self._verified) > _MAX_VERIFIED:
+            self._verified.popitem(last=False)
+        return claims
+
+    def _check(self, token: str) -> SessionClaims:
         problem = _refused("the token's signature is not ours")
         for key in self._keys:
             try:
-                return self._decode(token.strip(), key)
+                return self._decode(token, key)
             except jwt.InvalidSignatureError:
                 continue
             except jwt.ExpiredSignatureError:
@@ -87,6 +100,7 @@ class TokenVerifier:
         if changed != self._changed:
             self._keys = load_keys(self._path.read_bytes())
             self._changed = changed
+            self._verified.clear()
 
 
 def _refused(message: str) -> HermesError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import sys
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -10,9 +11,11 @@ from pathlib import Path
 import psycopg
 import structlog
 import uvloop
+from nats.errors import Error as NatsError
 from pydantic import ValidationError
 
 from hermes_contracts.bus_permissions import Role
+from hermes_contracts.errors import HermesError
 from hermes_contracts.installation import DATABASE_SERVICE
 from hermes_contracts.subjects import service_inbox
 from hermes_gateway.store.database import Address, Database
@@ -52,6 +55,15 @@ async def _migrate_when_up(settings: StoreSettings, address: Address) -> None:
         await asyncio.sleep(_STARTUP_PAUSE_SECONDS)
 
 
+async def _inspect_when_up(health: DatabaseHealth) -> None:
+    while True:
+        try:
+            return await health.inspect()
+        except HermesError as error:
+            log.warning("store.database.waiting", error=error.message)
+        await asyncio.sleep(_STARTUP_PAUSE_SECONDS)
+
+
 async def serve(settings: StoreSettings) -> None:
     """Run until cancelled; what was taken from the bus is answered before the connection closes."""
     operations = Operations()
@@ -69,7 +81,7 @@ async def serve(settings: StoreSettings) -> None:
         # The relay waits for the bus inside its transactions: it must not hold what requests need.
         relaying = await stack.enter_async_context(Database(conninfo, connections=_RELAY_CONNECTIONS, name="relay"))
         health = DatabaseHealth(requests, allow_unsafe=settings.database_allow_unsafe)
-        await health.inspect()
+        await _inspect_when_up(health)
 
         credentials = BusCredentials.load(settings.bus_credentials_file)
         bus = await connect(settings.bus_url, credentials, name="hermes-store", inbox=service_inbox(Role.STORE))
@@ -96,7 +108,9 @@ async def serve(settings: StoreSettings) -> None:
                 )
         finally:
             log.info("store.stopping")
-            await asyncio.wait_for(asyncio.shield(bus.drain()), _DRAIN_SECONDS)
+            with contextlib.suppress(TimeoutError, NatsError):
+                async with asyncio.timeout(_DRAIN_SECONDS):
+                    await server.stop()
 
 
 def main() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import time
 from collections.abc import Awaitable, Callable
@@ -56,7 +57,8 @@ class Table:
             finally:
                 metrics.CALL_SECONDS.labels(method.name, code).observe(time.perf_counter() - started)
             if writes is not None:
-                self._relay.hint(writes(caller, typed))
+                # Not at once: the caller's reply leaves first.
+                asyncio.get_running_loop().call_soon(self._relay.hint, writes(caller, typed))
             return reply
 
         self.handlers[method.name] = serve

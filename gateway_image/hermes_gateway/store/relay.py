@@ -12,6 +12,7 @@ import time
 from collections import defaultdict
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 
 import structlog
 from nats.aio.client import Client
@@ -32,19 +33,27 @@ _BATCH = 64
 _SWEEP_SESSIONS = 200
 _WORKERS = 4
 _PUBLISH_SECONDS = 3.0
+_SHORTEST_PAUSE_SECONDS = 0.5
 _LONGEST_PAUSE_SECONDS = 30.0
+_FORGET_SECONDS = 60.0
 
 _TRY_LOCK = "select pg_try_advisory_xact_lock(hashtextextended(%s, 1)) as mine"
 _WAITING = """
 select id, subject, payload, (extract(epoch from created_at) * 1000000)::bigint as created from outbox
-where sid = %s and relayed_at is null order by id limit %s
+where sid = %s and relayed_at is null and subject <> all(%s) order by id limit %s
 """
 _MARK = "update outbox set relayed_at = now() where id = any(%s)"
 _ABANDONED = """
 select sid, count(*) as rows, extract(epoch from now() - min(created_at))::float8 as oldest from outbox
-where relayed_at is null and created_at < now() - make_interval(secs => %s) and sid <> all(%s)
+where relayed_at is null and created_at < now() - make_interval(secs => %s) and subject <> all(%s)
 group by sid order by min(created_at) limit %s
 """
+
+
+@dataclass(frozen=True)
+class _Pause:
+    until: float
+    seconds: float
 
 
 class Relay:
@@ -58,12 +67,10 @@ class Relay:
         self._queued: set[str] = set()
         self._running: set[str] = set()
         self._again: set[str] = set()
-        self._paused: dict[str, tuple[float, float]] = {}
+        self._pauses: dict[str, _Pause] = {}
 
     def hint(self, sid: str) -> None:
         """Say that a session has rows. Never blocks; many hints are one."""
-        if sid in self._paused:
-            return
         if sid in self._running:
             self._again.add(sid)
         elif sid not in self._queued:
@@ -90,10 +97,9 @@ class Relay:
             try:
                 await self._relay_session(sid)
             except HermesError as error:
-                self._pause(sid, error.message)
+                log.warning("store.relay.failed", sid=sid, error=error.message)
             except Exception:  # the outermost loop: one session's rows must not stop the others'
                 log.exception("store.relay.failed", sid=sid)
-                self._pause(sid, "a bug")
             finally:
                 self._running.discard(sid)
             if sid in self._again:
@@ -108,29 +114,27 @@ class Relay:
             )
 
     async def _relay_batch(self, transaction: Transaction, sid: str) -> bool:
-        locked, rows = await transaction.ask((_TRY_LOCK, (sid,)), (_WAITING, (sid, _BATCH)))
+        locked, rows = await transaction.ask((_TRY_LOCK, (sid,)), (_WAITING, (sid, self._resting(), _BATCH)))
         if not locked[0]["mine"]:
             # Its holder may have read before our rows were there: look again soon instead of waiting for the sweep.
             asyncio.get_running_loop().call_later(0.02, self.hint, sid)
             return False
-        sent = await self._publish(sid, rows)
+        sent = await self._publish(rows)
         await transaction.commit(*([(_MARK, (sent,))] if sent else []))
-        if len(sent) == len(rows):
-            self._paused.pop(sid, None)
-        return len(rows) == _BATCH and len(sent) == _BATCH
+        return len(rows) == _BATCH
 
-    async def _publish(self, sid: str, rows: list[Row]) -> list[int]:
+    async def _publish(self, rows: list[Row]) -> list[int]:
         """Publish rows, those of one subject one after the other; returns the ids that JetStream has."""
         by_subject: dict[str, list[Row]] = defaultdict(list)
         for row in rows:
             by_subject[row["subject"]].append(row)
         if len(by_subject) == 1:
-            return await self._publish_in_order(sid, rows)
+            return await self._publish_in_order(rows)
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(self._publish_in_order(sid, part)) for part in by_subject.values()]
+            tasks = [group.create_task(self._publish_in_order(part)) for part in by_subject.values()]
         return [number for task in tasks for number in task.result()]
 
-    async def _publish_in_order(self, sid: str, rows: list[Row]) -> list[int]:
+    async def _publish_in_order(self, rows: list[Row]) -> list[int]:
         sent: list[int] = []
         for row in rows:
             # The time is part of the id: a database restored from a backup hands out numbers a second time.
@@ -138,18 +142,27 @@ class Relay:
             try:
                 await self._jetstream.publish(row["subject"], row["payload"].encode(), headers=headers)
             except (JetStreamError, NatsError, TimeoutError) as error:
-                self._pause(sid, f"{type(error).__name__}: {error}"[:200])
+                self._pause(row["subject"], f"{type(error).__name__}: {error}"[:200])
                 break
             sent.append(row["id"])
+            self._pauses.pop(row["subject"], None)
             metrics.RELAYED.inc()
         return sent
 
-    def _pause(self, sid: str, why: str) -> None:
-        _, last = self._paused.get(sid, (0.0, 0.5))
-        pause = min(last * 2, _LONGEST_PAUSE_SECONDS)
-        self._paused[sid] = (time.monotonic() + pause, pause)
+    def _pause(self, subject: str, why: str) -> None:
+        """Leave a subject alone for a while: the bus refuses it (its stream is full or not there yet), or is away."""
+        last = self._pauses.get(subject)
+        seconds = min(last.seconds * 2, _LONGEST_PAUSE_SECONDS) if last else _SHORTEST_PAUSE_SECONDS
+        self._pauses[subject] = _Pause(time.monotonic() + seconds, seconds)
         metrics.RELAY_FAILURES.inc()
-        log.warning("store.relay.refused", sid=sid, error=why, pause_seconds=pause)
+        log.warning("store.relay.refused", subject=subject, error=why, pause_seconds=seconds)
+
+    def _resting(self) -> list[str]:
+        now = time.monotonic()
+        forgotten = [subject for subject, pause in self._pauses.items() if pause.until < now - _FORGET_SECONDS]
+        for subject in forgotten:
+            del self._pauses[subject]
+        return [subject for subject, pause in self._pauses.items() if pause.until > now]
 
     async def _sweep(self) -> None:
         while True:
@@ -161,20 +174,12 @@ class Relay:
             await asyncio.sleep(SWEEP_SECONDS)
 
     async def _sweep_once(self) -> None:
-        now = time.monotonic()
-        due = [sid for sid, (until, _) in self._paused.items() if until <= now]
-        resting = [sid for sid, (until, _) in self._paused.items() if until > now]
-        arguments = (ABANDONED_SECONDS, resting, _SWEEP_SESSIONS)
+        arguments = (ABANDONED_SECONDS, self._resting(), _SWEEP_SESSIONS)
         (found,) = await self._database.run(
             Scope(task="relay"), lambda transaction: transaction.ask((_ABANDONED, arguments))
         )
         metrics.OUTBOX_WAITING.set(sum(row["rows"] for row in found))
         metrics.OUTBOX_OLDEST_SECONDS.set(max((row["oldest"] for row in found), default=0.0))
-        waiting = {row["sid"] for row in found}
-        for sid in due:
-            if sid not in waiting:
-                del self._paused[sid]
-        for sid in waiting:
-            if sid not in self._queued and sid not in self._running:
-                self._queued.add(sid)
-                self._ready.put_nowait(sid)
+        metrics.RELAY_PAUSED.set(len(self._pauses))
+        for row in found:
+            self.hint(row["sid"])

@@ -69,11 +69,12 @@ async def events_of(namespace: str, name: str) -> list[str]:
     return [e["reason"] for e in events if (e.get("involvedObject") or e.get("regarding", {})).get("name") == name]
 
 
-async def condition_of(namespace: str, kind: str, name: str, type_: str, *, status: str, reason: str = "") -> Object:
-    """Wait until a condition has a status (and a reason)."""
+async def condition_of(namespace: str, kind: str, name: str, type_: str, *, status: str, says: str = "") -> Object:
+    """Wait until a condition has a status and a message that holds a word."""
 
     async def found() -> Object | None:
         it = condition(await get(kind, name, namespace), type_)
-        return it if it.get("status") == status and (not reason or it.get("reason") == reason) else None
+        return it if it.get("status") == status and says.lower() in it.get("message", "").lower() else None
 
-    return dict(await until(f"{kind} {name}: condition {type_}={status} {reason}", found, deadline_seconds=90))
+    what = f"{kind} {name}: condition {type_}={status} {says}"
+    return dict(await until(what, found, deadline_seconds=90))

@@ -47,14 +47,17 @@ async def world(tmp_path: Path, reply_port: int) -> AsyncIterator[World]:
             signing_seed_file=tmp_path / "seed", answer_timeout_seconds=5, answer_poll_seconds=0.5, heartbeat_seconds=1,
         )  # fmt: skip
         async with AsyncExitStack() as gateways:
-            found = World(tmp_path, url, keys, nats, admin, script, Ports(0, 0, 0), settings, gateways)
+            found = World(tmp_path, url, keys, nats, admin, script, Ports(0, 0, 0), settings, gateways, AsyncExitStack())
+            gateways.push_async_exit(found.first)
             await found.profile("helper")
             await found.profile("sleepy", ready=False, message="Secret openai not found")
             await found.profile("private")
-            found.ports = await gateways.enter_async_context(running(settings))
+            found.ports = await found.first.enter_async_context(running(settings))
             async with found.http() as http:
                 deadline = time.monotonic() + 10
                 while (await http.get("/v1/models")).json()["data"] == []:
                     assert time.monotonic() < deadline
                     await asyncio.sleep(0.02)
             yield found
+    # The credential is the real one: whatever the gateway does must be in its table.
+    assert "Violation" not in nats.log_path.read_text()

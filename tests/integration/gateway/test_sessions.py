@@ -7,8 +7,9 @@ import json
 from collections.abc import AsyncIterator
 
 import httpx
+import pytest
 
-from tests.integration.gateway.world import BOB, NARROW, World
+from tests.integration.gateway.world import ALICE_ELSEWHERE, ALICE_OTHER_PROFILE, BOB, NARROW, World
 
 
 async def make(http: httpx.AsyncClient, **body: object) -> dict[str, object]:
@@ -46,10 +47,11 @@ async def test_a_session_from_creation_to_deletion(world: World) -> None:
         while (await http.get(turn)).json()["state"] != "running":
             await asyncio.sleep(0.02)
         transcript = (await http.get(f"{where}/messages?limit=1")).json()
-        assert transcript["messages"][0]["message"]["parts"][0]["text"] == "hello"
-        rest = (await http.get(f"{where}/messages?after={transcript['next']}")).json()
-        assert rest["messages"][0]["message"]["parts"][0]["text"] == "You said: hello"
-        assert rest["next"] is None
+        assert transcript["data"][0]["parts"][0]["text"] == "hello"
+        assert transcript["has_more"] is True
+        rest = (await http.get(f"{where}/messages?after={transcript['data'][0]['sequence']}")).json()
+        assert (rest["data"][0]["role"], rest["data"][0]["parts"][0]["text"]) == ("assistant", "You said: hello")
+        assert rest["has_more"] is False
         # The same conversation by OpenAI's protocol, by either of its ids.
         for name in ("trip-1", str(session["id"])):
             body = {"model": "helper", "messages": [{"role": "user", "content": "hi"}]}
@@ -68,8 +70,8 @@ async def test_sessions_are_listed_page_by_page(world: World) -> None:
         while cursor is not None:
             query = f"&cursor={cursor}" if cursor else ""
             page = (await http.get(f"/api/sessions?limit=2{query}")).json()
-            found += [session["id"] for session in page["sessions"]]
-            cursor = page["next"]
+            found += [session["id"] for session in page["data"]]
+            cursor = page["next_cursor"]
         assert found == list(reversed(made))
         assert (await http.get("/api/sessions?cursor=rubbish")).status_code == 400
         assert (await http.get("/api/sessions?limit=0")).status_code == 400
@@ -96,6 +98,22 @@ async def test_a_foreign_session_does_not_exist(world: World) -> None:
         assert (await bob.post("/v1/chat/completions", json=body, headers=headers)).status_code == 404
         assert (await alice.get(where)).status_code == 200
     assert await world.pending() == 0
+
+
+@pytest.mark.parametrize("key", [ALICE_ELSEWHERE, ALICE_OTHER_PROFILE])
+async def test_a_key_sees_only_its_namespace_and_profiles_of_the_same_owner(world: World, key: str) -> None:
+    async with world.http() as alice, world.http(key) as narrower:
+        session = await make(alice)
+        where = f"/api/sessions/{session['id']}"
+        posted = (await alice.post(f"{where}/messages?wait=5", json={"text": "hello"})).json()
+        turn = f"/turns/{posted['message_id']}"
+        reads = [("GET", path) for path in ("", "/messages", turn, "/events")]
+        for method, path in [*reads, ("POST", "/messages"), ("POST", "/stop"), ("DELETE", "")]:
+            body = {"text": "hello"} if path == "/messages" and method == "POST" else None
+            answer = await narrower.request(method, f"{where}{path}", json=body)
+            assert answer.status_code == 404, (method, path)
+        assert (await narrower.get("/api/sessions")).json()["data"] == []
+        assert (await alice.get(where)).status_code == 200
 
 
 async def test_events_can_be_watched_and_replayed_from_any_replica(world: World) -> None:

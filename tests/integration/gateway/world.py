@@ -48,6 +48,7 @@ from hermes_service.rpc import Caller, RpcServer
 from local_stack.processes import Process
 
 ALICE, BOB, NARROW = "key-of-alice", "key-of-bob", "key-of-narrow"
+ALICE_ELSEWHERE, ALICE_OTHER_PROFILE = "key-of-alice-elsewhere", "key-of-alice-other-profile"
 WEBHOOK_SECRET = "a-secret-of-the-webhook"
 EVERYTHING = Permissions((">",), (">",), "_INBOX.test")
 
@@ -298,6 +299,7 @@ class World:
     ports: Ports
     settings: GatewaySettings
     exits: AsyncExitStack
+    first: AsyncExitStack
 
     @property
     def api(self) -> str:
@@ -323,6 +325,9 @@ class World:
         settings = self.settings.model_copy(update=changes)
         return await self.exits.enter_async_context(running(settings))
 
+    async def retire_first_gateway(self) -> None:
+        await self.first.aclose()
+
     async def pending(self) -> int:
         js = self.admin.jetstream()
         return sum([(await js.stream_info(name)).state.messages for name in subjects.IN_STREAMS])
@@ -341,6 +346,8 @@ def write_files(folder: Path, keys: BusKeys, seed: str, reply_url: str) -> None:
         key_record(ALICE, "alice", ["helper", "sleepy", "missing"], ["chat", "sessions"]),
         key_record(BOB, "bob", ["helper"], ["chat", "sessions"]),
         key_record(NARROW, "narrow", ["helper"], ["sessions"]),
+        {**key_record(ALICE_ELSEWHERE, "alice", ["helper"], ["chat", "sessions"]), "namespace": "elsewhere"},
+        key_record(ALICE_OTHER_PROFILE, "alice", ["private"], ["chat", "sessions"]),
     ]
     (folder / "keys.json").write_text(json.dumps({"keys": everyone}))
     base = {"namespace": "team", "profile": "helper", "secret": WEBHOOK_SECRET}

@@ -28,3 +28,11 @@ def shared_store(servers: World) -> Iterator[StoreProcess]:
 async def world(servers: World, shared_store: StoreProcess) -> AsyncIterator[World]:
     yield servers
     await servers.close_clients()
+
+
+@pytest.fixture
+def own_servers() -> Iterator[World]:
+    """Servers of one test, which may kill them, with an empty database."""
+    with running_servers() as world:
+        world.new_database()
+        yield world

@@ -177,6 +177,7 @@ def test_openai_chunks_of_compatible_servers() -> None:
         ToolCallDelta(index=1, arguments="}"),
     ]
     assert not reader.complete
+    assert ChunkReader("c").finish() is None, "a stream that nobody finished is cut"
     reader.read({"choices": [], "usage": {"prompt_tokens": 7, "completion_tokens": 3}})
     assert reader.complete
     finish = reader.finish()

@@ -18,7 +18,7 @@ from starlette.types import ASGIApp, Scope
 
 from hermes_contracts.access import WebhookRoute
 from hermes_contracts.envelopes import MAX_TEXT_CHARACTERS
-from hermes_contracts.errors import HermesError
+from hermes_contracts.errors import ErrorCode, HermesError
 from hermes_contracts.names import RoutingKey
 from hermes_gateway.gateway.channels.base import Arrival
 from hermes_gateway.gateway.channels.signatures import SIGNATURE, TIMESTAMP, problem_with
@@ -33,7 +33,7 @@ log = structlog.get_logger()
 
 CHANNEL = "webhook"
 DELIVERY_ID = "Hermes-Delivery-Id"
-_PATH = re.compile(r"^/webhooks/([a-z0-9][a-z0-9-]{0,62})$")
+_PATH = re.compile(r"/webhooks/([a-z0-9][a-z0-9-]{0,62})")
 _MAX_FIELD = 256
 
 Routes = Callable[[], Mapping[str, WebhookRoute]]
@@ -63,7 +63,7 @@ class WebhookChannel:
         """Refuse what is no route of ours before reading its body."""
         if scope["path"] == "/health":
             return
-        match = _PATH.match(scope["path"])
+        match = _PATH.fullmatch(scope["path"])
         if match is None or match.group(1) not in self._routes():
             raise ApiError(404, "no such webhook", code="not_found")
 
@@ -89,6 +89,10 @@ class WebhookChannel:
         try:
             return await self._accept(route, arrival, tracing.accept(headers.get("traceparent")))
         except HermesError as error:
+            if error.code is ErrorCode.RATE_LIMIT:
+                # The session is behind, not the sender too fast; some senders give up on a 429 and all try a 503 again.
+                busy = error.retry_after_seconds
+                raise ApiError(503, error.message, code="session_full", retry_after_seconds=busy) from error
             raise from_hermes(error) from error
 
     async def _accept(self, route: WebhookRoute, arrival: Arrival, traceparent: str) -> Response:

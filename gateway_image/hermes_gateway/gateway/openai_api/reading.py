@@ -15,7 +15,7 @@ from hermes_gateway.gateway.openai_api.protocol import ChatMessage, ChatRequest
 from hermes_gateway.gateway.web.errors import ApiError
 
 _SYSTEM_ROLES = ("system", "developer")
-_CLIENT_ID = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._:@-]{0,127}$")
+_CLIENT_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@-]{0,127}")
 _SID = re.compile(SID_PATTERN)
 
 
@@ -83,7 +83,7 @@ def _invalid(param: str, message: str) -> ApiError:
 
 def parse_session_header(value: str) -> str:
     """Check an `X-Hermes-Session-Id`. Raises ApiError 400."""
-    if not _CLIENT_ID.match(value):
+    if not _CLIENT_ID.fullmatch(value):
         message = "use 1 to 128 letters, digits and . _ : @ -, starting with a letter or digit"
         raise _invalid("X-Hermes-Session-Id", message)
     return value
@@ -91,7 +91,7 @@ def parse_session_header(value: str) -> str:
 
 def is_session_id(value: str) -> bool:
     """Tell our own session ids from the ids clients choose."""
-    return _SID.match(value) is not None
+    return _SID.fullmatch(value) is not None
 
 
 def derive_client_id(request: ChatRequest) -> str:

@@ -38,7 +38,6 @@ class AnswerText:
         if delta.attempt > self._attempt:
             self._begin_attempt(delta.attempt)
         if self._sequence is None:
-            # Whether numbers start at 0 or 1, a first delta beyond that means that we came late.
             self._broken = self._broken or delta.sequence > 1
         elif delta.sequence <= self._sequence:
             return ""

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
-from hermes_contracts.conversation import Message, Usage
+from hermes_contracts.conversation import Part, Role, Usage
 from hermes_contracts.envelopes import MAX_TEXT_CHARACTERS
 from hermes_contracts.names import SID_PATTERN
 from hermes_contracts.store_api import OwnedSession, StoredMessage, Turn
@@ -67,30 +67,35 @@ class SessionView(BaseModel):
 
 
 class SessionPage(BaseModel):
-    """Newest activity first. `next` is the cursor of the next page; null at the end."""
+    """Newest activity first. `next_cursor` goes into `cursor` for the next page; null at the end."""
 
-    sessions: list[SessionView]
-    next: str | None
+    object: Literal["list"] = "list"
+    data: list[SessionView]
+    has_more: bool
+    next_cursor: str | None
 
 
 class TranscriptEntry(BaseModel):
-    """One message. A turn's messages share its id."""
+    """One message. A turn's messages share its id; `sequence` is its place."""
 
     sequence: int
     turn: str
-    message: Message
+    role: Role
+    parts: tuple[Part, ...]
 
     @classmethod
     def of(cls, stored: StoredMessage) -> TranscriptEntry:
         """Show a stored message."""
-        return cls(sequence=stored.sequence, turn=stored.turn_id, message=stored.message)
+        message = stored.message
+        return cls(sequence=stored.sequence, turn=stored.turn_id, role=message.role, parts=message.parts)
 
 
 class TranscriptPage(BaseModel):
-    """Oldest first. `next` goes into `after` for the next page; null at the end."""
+    """Oldest first. With `has_more`, the last entry's `sequence` goes into `after` for the next page."""
 
-    messages: list[TranscriptEntry]
-    next: int | None
+    object: Literal["list"] = "list"
+    data: list[TranscriptEntry]
+    has_more: bool
 
 
 class TurnView(BaseModel):
@@ -147,5 +152,7 @@ def parse_cursor(text: str | None) -> tuple[float, str] | None:
         if not math.isfinite(before[0]):
             raise ValueError("not finite")
     except (ValueError, binascii.Error) as error:
-        raise ApiError(400, "cursor: use the `next` of the page before", code="invalid_value", param="cursor") from error
+        raise ApiError(
+            400, "cursor: use the `next_cursor` of the page before", code="invalid_value", param="cursor"
+        ) from error
     return before

@@ -84,37 +84,56 @@ class EventFeed:
             await subscription.unsubscribe()
 
 
-async def stream_events(
-    feed: EventFeed, hub: SubjectHub, deltas_pattern: str | None, heartbeat_seconds: float
-) -> AsyncGenerator[bytes, None]:
-    """Give out frames: durable events with their number as id, deltas without one."""
-    frames: asyncio.Queue[bytes | None] = asyncio.Queue(64)
+class SessionStream:
+    """Frames of one session: durable events with their number as id, deltas without one.
 
-    async def emit(sequence: int, data: bytes) -> None:
-        await frames.put(render_event(sequence, data))
+    Cleaning up is `close`, not the end of `frames`: a response that is cancelled leaves no time to await anything there.
+    """
 
-    async def relay_deltas(listener: Listener) -> None:
-        while True:
-            await frames.put(render_delta((await listener.queue.get()).data))
+    def __init__(self, feed: EventFeed, hub: SubjectHub, deltas_pattern: str | None, heartbeat_seconds: float) -> None:
+        self._feed = feed
+        self._hub = hub
+        self._deltas_pattern = deltas_pattern
+        self._heartbeat_seconds = heartbeat_seconds
+        self._frames: asyncio.Queue[bytes | None] = asyncio.Queue(64)
+        self._listener: Listener | None = None
+        self._tasks: list[asyncio.Task[None]] = []
 
-    listener = await hub.listen(*((deltas_pattern,) if deltas_pattern else ()))
-    tasks = [asyncio.create_task(feed.run(emit)), asyncio.create_task(relay_deltas(listener))]
-    try:
+    async def open(self) -> None:
+        """Begin to listen. Raises HermesError UNAVAILABLE."""
+        await self._feed.open()
+        if self._deltas_pattern is not None:
+            self._listener = await self._hub.listen(self._deltas_pattern)
+            self._tasks.append(asyncio.create_task(self._relay_deltas(self._listener)))
+        self._tasks.append(asyncio.create_task(self._feed.run(self._emit)))
+
+    async def close(self) -> None:
+        """Stop listening."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._listener is not None:
+            await self._listener.close()
+
+    async def frames(self) -> AsyncGenerator[bytes, None]:
+        """Give out frames while the client is there."""
         # The first bytes tell the client that the stream is open, whenever the first event comes.
         yield HEARTBEAT
-        while not any(task.done() for task in tasks):
+        while not any(task.done() for task in self._tasks):
             try:
-                async with asyncio.timeout(heartbeat_seconds):
-                    piece = await frames.get()
+                async with asyncio.timeout(self._heartbeat_seconds):
+                    piece = await self._frames.get()
             except TimeoutError:
                 piece = HEARTBEAT
             if piece is not None:
                 yield piece
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        await listener.close()
+
+    async def _emit(self, sequence: int, data: bytes) -> None:
+        await self._frames.put(render_event(sequence, data))
+
+    async def _relay_deltas(self, listener: Listener) -> None:
+        while True:
+            await self._frames.put(render_delta((await listener.queue.get()).data))
 
 
 def render_event(sequence: int, data: bytes) -> bytes | None:

@@ -20,7 +20,7 @@ from hermes_gateway.gateway.sessions_api.protocol import (
     TranscriptPage,
     TurnView,
 )  # fmt: skip
-from hermes_gateway.gateway.sessions_api.replay import EventFeed, stream_events
+from hermes_gateway.gateway.sessions_api.replay import EventFeed, SessionStream
 from hermes_gateway.gateway.sessions_api.service import SessionsService
 from hermes_gateway.gateway.web.callers import IdempotencyKey, Problem, SessionsCaller, problems
 from hermes_gateway.gateway.web.errors import ApiError
@@ -74,8 +74,7 @@ def build_router(sessions: SessionsService) -> APIRouter:
     ) -> TranscriptPage:
         """Read the transcript, oldest first."""
         reply = await sessions.transcript(caller, id, after, limit)
-        following = reply.messages[-1].sequence if reply.more and reply.messages else None
-        return TranscriptPage(messages=[TranscriptEntry.of(message) for message in reply.messages], next=following)
+        return TranscriptPage(data=[TranscriptEntry.of(message) for message in reply.messages], has_more=reply.more)
 
     @router.post("/{id}/messages", status_code=202, responses=problems(404, 409, 413, 429, 503) | {200: {"model": TurnView}})
     async def post_message(
@@ -124,7 +123,7 @@ def build_events_router(
 ) -> APIRouter:
     """Build the route of the event stream."""
     router = APIRouter(prefix="/api/sessions", tags=["Sessions"], responses=problems(404, 503))
-    open_streams: set[object] = set()
+    open_streams: set[SessionStream] = set()
 
     @router.get("/{id}/events", response_class=Response, responses=_EVENT_STREAM)
     async def watch_session(
@@ -140,14 +139,14 @@ def build_events_router(
         if len(open_streams) >= _MAX_EVENT_STREAMS:
             raise ApiError(503, "too many event streams are open here; try again", retry_after_seconds=5)
         feed = EventFeed(bus, js, id, last_event_id)
-        await feed.open()
-        place = object()
-        open_streams.add(place)
+        stream = SessionStream(feed, hub, subjects.deltas_of(id) if deltas else None, heartbeat_seconds)
+        await stream.open()
+        open_streams.add(stream)
 
         async def close() -> None:
-            open_streams.discard(place)
+            open_streams.discard(stream)
+            await stream.close()
 
-        frames = stream_events(feed, hub, subjects.deltas_of(id) if deltas else None, heartbeat_seconds)
-        return EventStream(frames, close=close)
+        return EventStream(stream.frames(), close=close)
 
     return router

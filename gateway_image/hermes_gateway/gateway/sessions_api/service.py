@@ -87,7 +87,7 @@ class SessionsService:
         reply = await self._store.call(LIST_SESSIONS, request)
         shown = [SessionView.of(session) for session in reply.sessions if session.profile in caller.profiles]
         following = render_cursor(reply.sessions[-1]) if reply.more and reply.sessions else None
-        return SessionPage(sessions=shown, next=following)
+        return SessionPage(data=shown, has_more=following is not None, next_cursor=following)
 
     async def get(self, caller: ApiKeyRecord, sid: str) -> OwnedSession:
         """Return one session. Raises ApiError 404."""

@@ -40,17 +40,18 @@ class Guard:
                 metrics.REQUESTS.labels(self._listener, f"{message['status'] // 100}xx").inc()
             await send(message)
 
+        incoming = _Incoming(receive)
         try:
             self._gate(scope)
-            body = await self._read(scope, receive)
+            body = await self._read(scope, incoming)
         except ApiError as error:
-            whole = await self._discard(receive)
+            whole = await self._discard(incoming)
             await error.response({} if whole else {"Connection": "close"})(scope, receive, counting)
             return
         if body is not None:
             await self._app(scope, _replay(body, receive), counting)
 
-    async def _read(self, scope: Scope, receive: Receive) -> bytes | None:
+    async def _read(self, scope: Scope, incoming: _Incoming) -> bytes | None:
         """Return the body; None when the client went away."""
         for name, value in scope["headers"]:
             if name == b"content-length" and value.isdigit() and int(value) > self._max_bytes:
@@ -59,22 +60,18 @@ class Guard:
         size = 0
         try:
             async with asyncio.timeout(self._timeout_seconds):
-                while True:
-                    message = await receive()
-                    if message["type"] == "http.disconnect":
-                        return None
-                    piece = message.get("body", b"")
+                while not incoming.ended:
+                    piece = await incoming.piece()
                     size += len(piece)
                     if size > self._max_bytes:
                         raise self._too_large()
                     pieces.append(piece)
-                    if not message.get("more_body", False):
-                        return b"".join(pieces)
         except TimeoutError:
             seconds = self._timeout_seconds
             raise ApiError(408, f"the request body did not arrive within {seconds:g} s", code="request_timeout") from None
+        return None if incoming.gone else b"".join(pieces)
 
-    async def _discard(self, receive: Receive) -> bool:
+    async def _discard(self, incoming: _Incoming) -> bool:
         """Read on for a moment: a connection closed while the client writes is reset, and our answer lost with it.
 
         Returns whether the body was read to its end, so that the connection can be used again.
@@ -82,19 +79,31 @@ class Guard:
         left = self._max_bytes
         try:
             async with asyncio.timeout(_DISCARD_SECONDS):
-                while left > 0:
-                    message = await receive()
-                    if message["type"] == "http.disconnect":
-                        return False
-                    left -= len(message.get("body", b""))
-                    if not message.get("more_body", False):
-                        return True
+                while left > 0 and not incoming.ended:
+                    left -= len(await incoming.piece())
         except TimeoutError:
             pass
-        return False
+        return incoming.ended
 
     def _too_large(self) -> ApiError:
         return ApiError(413, f"the request body is larger than {self._max_bytes} bytes", code="request_too_large")
+
+
+class _Incoming:
+    """A body on its way in: pieces, until it has `ended` or the client is `gone`, which is an end, too."""
+
+    def __init__(self, receive: Receive) -> None:
+        self._receive = receive
+        self.ended = False
+        self.gone = False
+
+    async def piece(self) -> bytes:
+        """Return the next piece."""
+        message = await self._receive()
+        self.gone = message["type"] == "http.disconnect"
+        self.ended = self.gone or not message.get("more_body", False)
+        found: bytes = message.get("body", b"")
+        return found
 
 
 def _replay(body: bytes, receive: Receive) -> Receive:

@@ -70,5 +70,7 @@ async def serve(app: ASGIApp, host: str, port: int, *, shutdown_seconds: int) ->
         yield listener.getsockname()[1]
     finally:
         server.should_exit = True
-        await task
-        listener.close()
+        try:
+            await task
+        finally:
+            listener.close()

@@ -1,0 +1,73 @@
+"""Which conversation a chat request belongs to, and what is new in it."""
+
+from __future__ import annotations
+
+import pytest
+
+from hermes_gateway.gateway.openai_api import reading
+from hermes_gateway.gateway.openai_api.protocol import ChatRequest
+from hermes_gateway.gateway.web.errors import ApiError
+
+
+def request(*messages: tuple[str, object], **more: object) -> ChatRequest:
+    said = [{"role": role, "content": content} for role, content in messages]
+    return ChatRequest.model_validate({"model": "m", "messages": said, **more})
+
+
+def test_a_growing_history_keeps_its_conversation() -> None:
+    opening = (("system", "be brief"), ("user", "hello"))
+    first = reading.derive_client_id(request(*opening))
+    assert reading.derive_client_id(request(*opening, ("assistant", "hi"), ("user", "more"))) == first
+    assert reading.parse_session_header(first) == first
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        request(("user", "hello")),
+        request(("system", "be long"), ("user", "hello")),
+        request(("system", "be brief"), ("user", "hallo")),
+        request(("system", "be brief"), ("user", "hello"), user="ann"),
+    ],
+)
+def test_another_beginning_is_another_conversation(other: ChatRequest) -> None:
+    assert reading.derive_client_id(other) != reading.derive_client_id(request(("system", "be brief"), ("user", "hello")))
+
+
+@pytest.mark.parametrize("value", ["a", "trip-1", "a.b_c:d@e", "A" * 128])
+def test_ids_clients_may_choose(value: str) -> None:
+    assert reading.parse_session_header(value) == value
+
+
+@pytest.mark.parametrize("value", ["", "-a", "a b", "a/b", "ä", "a\n", "A" * 129])
+def test_ids_clients_may_not_choose(value: str) -> None:
+    with pytest.raises(ApiError) as caught:
+        reading.parse_session_header(value)
+    assert caught.value.status == 400
+    assert caught.value.param == "X-Hermes-Session-Id"
+
+
+def test_only_the_last_message_is_new() -> None:
+    said = reading.read_request(request(("user", "old"), ("assistant", None), ("tool", "x"), ("user", "new")))
+    assert (said.text, said.instructions) == ("new", "")
+
+
+@pytest.mark.parametrize("role", ["tool", "assistant", "system", "developer", "function"])
+def test_the_last_message_must_be_the_users(role: str) -> None:
+    with pytest.raises(ApiError, match=r"messages\.1\.role"):
+        reading.read_request(request(("user", "x"), (role, "y")))
+
+
+def test_images_are_refused_by_name() -> None:
+    parts = [{"type": "text", "text": "see"}, {"type": "image_url", "image_url": {"url": "https://example.com"}}]
+    with pytest.raises(ApiError, match=r"messages\.0\.content\.1: only text parts .* images are not supported"):
+        reading.read_request(request(("user", parts)))
+
+
+def test_an_image_in_the_past_is_no_matter() -> None:
+    past = [{"type": "image_url", "image_url": {"url": "https://example.com"}}]
+    assert reading.read_request(request(("user", past), ("assistant", "a cat"), ("user", "sure?"))).text == "sure?"
+
+
+def test_one_message_has_one_completion_id() -> None:
+    assert reading.completion_id("s", "u") == reading.completion_id("s", "u") != reading.completion_id("s", "v")
