@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import uuid
 
 import pytest
 
 from release.kubectl import get_all, kubectl, until
 from tests.e2e.framework.installation import NAMESPACE, RELEASE, commands
+from tests.e2e.framework.node import kill_container
 from tests.e2e.framework.person import Person
-from tests.e2e.framework.sessions import only_session, pod_of, pod_running, shell
+from tests.e2e.framework.sessions import pod_running, session_of, shell
 
 STORY = "kills"
 OURS = ("operator", "gateway", "store", "models", "bus", "database")
@@ -32,14 +34,13 @@ async def _settled() -> None:
     await until("every pod of the installation to be ready", ready, deadline_seconds=180)
 
 
-async def _turn_with_kill(ann: Person, session: str, kill: asyncio.Future[None] | None, component: str) -> str:
+async def _turn_with_kill(ann: Person, session: str, component: str) -> str:
     """Start a turn that writes a line and waits; kill; let it go on; return the answer."""
     await ann.say(session, "hello")
-    sid = (await ann.sessions())[0]["id"]
-    (found,) = [s for s in await get_all("hermessessions", ann.namespace) if s["status"].get("id") == sid]
+    found = await session_of(ann.namespace, session)
     pod = (await pod_running(ann.namespace, found["metadata"]["name"]))["metadata"]["name"]
     text = commands(f"echo {component} >> effects; until [ -e go-{component} ]; do sleep 0.1; done", say="finished")
-    turn = asyncio.create_task(ann.say(session, text, key=f"turn-{component}-{session}"))
+    turn = asyncio.create_task(ann.say(session, text, key=f"turn-{session}"))
     await shell(ann.namespace, pod, "sandbox", "sh", "-c", "until [ -e /workspace/effects ]; do sleep 0.1; done")
     await _kill_component(component)
     await shell(ann.namespace, pod, "sandbox", "touch", f"/workspace/go-{component}")
@@ -50,8 +51,8 @@ async def _turn_with_kill(ann: Person, session: str, kill: asyncio.Future[None] 
 @pytest.mark.timeout(400)
 async def test_a_turn_survives_the_death_of_our_processes(component: str) -> None:
     async with Person(STORY) as ann:
-        session = f"kill-{component}"
-        answer = await _turn_with_kill(ann, session, None, component)
+        session = f"kill-{component}-{uuid.uuid4().hex[:8]}"
+        answer = await _turn_with_kill(ann, session, component)
         assert answer == "finished"
         await _settled()
         effects = await ann.say(session, "!cat effects")
@@ -68,13 +69,12 @@ async def _transcript(ann: Person, session: str) -> str:
 @pytest.mark.timeout(300)
 async def test_an_agent_pod_that_dies_in_a_turn_is_replaced_and_the_command_is_not_repeated() -> None:
     async with Person(STORY) as ann:
-        session = "kill-agent"
+        session = f"kill-pod-{uuid.uuid4().hex[:8]}"
         await ann.say(session, "hello")
-        sid = (await ann.sessions())[0]["id"]
-        (found,) = [s for s in await get_all("hermessessions", ann.namespace) if s["status"].get("id") == sid]
+        found = await session_of(ann.namespace, session)
         pod = await pod_running(ann.namespace, found["metadata"]["name"])
         text = commands("echo once >> /workspace/effects; sleep 3600", say="resumed")
-        turn = asyncio.create_task(ann.say(session, text, key="turn-agent"))
+        turn = asyncio.create_task(ann.say(session, text, key=f"turn-{session}"))
         name = pod["metadata"]["name"]
         await shell(ann.namespace, name, "sandbox", "sh", "-c", "until [ -e /workspace/effects ]; do sleep 0.1; done")
         await kubectl("delete", "pod", name, "-n", ann.namespace, "--grace-period=0", "--force", "--wait=false")
@@ -88,13 +88,12 @@ async def test_an_agent_pod_that_dies_in_a_turn_is_replaced_and_the_command_is_n
 @pytest.mark.parametrize("container", ["agent", "sandbox"])
 async def test_a_container_that_dies_in_a_turn_does_not_repeat_the_command(container: str) -> None:
     async with Person(STORY) as ann:
-        session = f"kill-container-{container}"
+        session = f"kill-{container}-{uuid.uuid4().hex[:8]}"
         await ann.say(session, "hello")
-        sid = (await ann.sessions())[0]["id"]
-        (found,) = [s for s in await get_all("hermessessions", ann.namespace) if s["status"].get("id") == sid]
+        found = await session_of(ann.namespace, session)
         pod = (await pod_running(ann.namespace, found["metadata"]["name"]))["metadata"]["name"]
         text = commands("echo once >> effects; sleep 3600", say="resumed")
-        turn = asyncio.create_task(ann.say(session, text, key=f"turn-{container}"))
+        turn = asyncio.create_task(ann.say(session, text, key=f"turn-{session}"))
         await shell(ann.namespace, pod, "sandbox", "sh", "-c", "until [ -e /workspace/effects ]; do sleep 0.1; done")
         await _kill_first_process(ann.namespace, pod, container)
         assert await turn == "resumed"
@@ -103,8 +102,6 @@ async def test_a_container_that_dies_in_a_turn_does_not_repeat_the_command(conta
 
 async def _kill_first_process(namespace: str, pod: str, container: str) -> None:
     """The kernel shields process 1 from its own namespace: the node kills it, as it would for lack of memory."""
-    from tests.e2e.framework.node import kill_container
-
     await kill_container(namespace, pod, container)
 
 
@@ -112,5 +109,3 @@ async def test_everything_is_well_afterwards() -> None:
     await _settled()
     async with Person(STORY) as ann:
         assert "well" in await ann.say("afterwards", "!echo well")
-        sessions = await only_session(ann.namespace, len(await get_all("hermessessions", ann.namespace)))
-        assert any([await pod_of(s) for s in sessions])

@@ -18,6 +18,17 @@ async def only_session(namespace: str, count: int = 1) -> list[Object]:
     return list(await until(f"{count} HermesSession(s) in {namespace}", found))
 
 
+async def session_of(namespace: str, chat: str) -> Object:
+    """Wait for the HermesSession of a client's session id."""
+
+    async def found() -> Object | None:
+        sessions = await get_all("hermessessions", namespace)
+        mine = [s for s in sessions if s["spec"].get("key", {}).get("chat") == chat and s.get("status", {}).get("id")]
+        return mine[0] if mine else None
+
+    return dict(await until(f"the HermesSession of {chat}", found))
+
+
 async def pod_of(session: Object) -> Object | None:
     """Return the running pod of a session."""
     namespace, sid = session["metadata"]["namespace"], session["status"]["id"]
