@@ -8,9 +8,7 @@ import signal
 from collections.abc import Awaitable, Callable
 
 
-def run(
-    main: Callable[[], Awaitable[None]], *, loop_factory: Callable[[], asyncio.AbstractEventLoop] | None = None
-) -> None:
+def run(main: Callable[[], Awaitable[None]], *, loop_factory: Callable[[], asyncio.AbstractEventLoop] | None = None) -> None:
     """Run `main` until it ends or a signal comes. A signal cancels it once; a second one is left to the default handler."""
 
     async def body() -> None:

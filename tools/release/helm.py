@@ -26,7 +26,8 @@ async def make_namespace(name: str) -> None:
 async def install(release: str, namespace: str, values: dict[str, Any], *, wait_seconds: int = 300) -> None:
     """Install or upgrade, and wait until every Deployment and StatefulSet is ready."""
     await run(
-        "helm", "upgrade", "--install", "--take-ownership", release, str(CHART), "-n", namespace, "-f", str(LOCAL_VALUES), "-f", "-",
+        "helm", "upgrade", "--install", "--take-ownership", release, str(CHART), "-n", namespace,
+        "-f", str(LOCAL_VALUES), "-f", "-",
         stdin=json.dumps(values),
         timeout_seconds=120,
     )  # fmt: skip

@@ -1,0 +1,185 @@
+"""What an agent calls: its turns, its transcript, its commands."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, Literal
+
+from pydantic import Field, StringConstraints
+
+from hermes_contracts.conversation import Message, ToolSpec, Usage
+from hermes_contracts.envelopes import ConversationId, Inbound
+from hermes_contracts.store_api.base import StoreModel
+
+
+class AgentState(StrEnum):
+    """What an agent says of itself."""
+
+    READY = "ready"
+    BUSY = "busy"
+    IDLE = "idle"
+    DRAINED = "drained"
+
+
+class ReportRequest(StoreModel):
+    """The agent's own word on its state; operators listen to the same subject."""
+
+    state: AgentState
+    pod: str
+    startup_milliseconds: dict[str, float] = Field(default_factory=dict)
+    """On `ready` only: breakdown of the start, by phase."""
+
+
+class ReportReply(StoreModel):
+    """`interrupted_acks` are ack subjects of messages that an earlier life of this same epoch had pulled."""
+
+    interrupted_acks: tuple[str, ...] = ()
+
+
+class TurnState(StrEnum):
+    """Where a turn is."""
+
+    RECEIVED = "received"
+    RUNNING = "running"
+    DONE = "done"
+    FAILED = "failed"
+    MERGED = "merged"
+    DEAD = "dead"
+
+
+SETTLED = frozenset({TurnState.DONE, TurnState.FAILED, TurnState.MERGED, TurnState.DEAD})
+
+
+class JournalEntry(StoreModel):
+    """One tool call of a turn: recorded before it starts and after it ended."""
+
+    call_id: str
+    tool: str
+    state: Literal["started", "finished"]
+
+
+class OpenTurnRequest(StoreModel):
+    """Insert-or-get on (sid, channel account, update id). Counts an attempt when it finds an unfinished turn."""
+
+    inbound: Inbound
+    ack_subject: str
+    stream_sequence: int
+
+
+class OpenTurnReply(StoreModel):
+    """`state` RUNNING: go on at `next_step` (messages of earlier steps are in the transcript, their journal here).
+
+    A settled state: nothing to run; the store has sent the stored answer again; acknowledge the message.
+    """
+
+    turn_id: str
+    state: TurnState
+    attempt: int
+    next_step: int
+    journal: tuple[JournalEntry, ...] = ()
+
+
+class LoadRequest(StoreModel):
+    """A page of a conversation's transcript, oldest first."""
+
+    conversation: ConversationId
+    after: int = 0
+    limit: int = Field(default=200, ge=1, le=1000)
+
+
+class StoredMessage(StoreModel):
+    """A message with its place in the conversation; `turn_id` and `step` say which write made it."""
+
+    sequence: int
+    turn_id: str
+    step: int
+    message: Message
+
+
+class LoadReply(StoreModel):
+    """`more` says whether to ask for what follows the last sequence. Pages are cut so that a reply fits the bus."""
+
+    prompt: FrozenPrompt | None
+    messages: tuple[StoredMessage, ...]
+    more: bool
+
+
+class FrozenPrompt(StoreModel):
+    """The system prompt and the tools of a conversation, replayed byte for byte until something rebuilds them."""
+
+    system: str
+    tools: tuple[ToolSpec, ...]
+
+
+class FreezePromptRequest(StoreModel):
+    """Insert-or-get: the first one stays."""
+
+    conversation: ConversationId
+    prompt: FrozenPrompt
+
+
+class FreezePromptReply(StoreModel):
+    """What is stored."""
+
+    prompt: FrozenPrompt
+
+
+class AppendRequest(StoreModel):
+    """One step of a turn: messages and what they say of tool calls, in one transaction, unique on (turn, step)."""
+
+    turn_id: str
+    step: int
+    messages: tuple[Message, ...]
+    journal: tuple[JournalEntry, ...] = ()
+    usage: Usage = Usage()
+
+
+class AppendReply(StoreModel):
+    """Sequence of the last message written."""
+
+    sequence: int
+
+
+class CommitRequest(StoreModel):
+    """The last step: messages, the answer, the outcome, the usage, the outbox rows, under the session's row lock."""
+
+    turn_id: str
+    step: int
+    messages: tuple[Message, ...]
+    outcome: Literal["done", "failed"]
+    reason: Annotated[str, StringConstraints(max_length=64)] = ""
+    """Machine-readable end: stop, stopped_by_user, iteration_limit, time_limit, model_error, ..."""
+    reply: str
+    """What the person reads, answer or plain error."""
+    usage: Usage = Usage()
+
+
+class CommandKind(StrEnum):
+    """Control commands."""
+
+    STOP = "stop"
+
+
+class Command(StoreModel):
+    """A control command on its way to an agent."""
+
+    command_id: str
+    kind: CommandKind
+    arguments: dict[str, str] = Field(default_factory=dict)
+    created_at: float
+
+
+class TakeCommandsReply(StoreModel):
+    """Commands that nobody finished, oldest first."""
+
+    commands: tuple[Command, ...]
+
+
+class FinishCommandRequest(StoreModel):
+    """What became of a command, in words for the person."""
+
+    command_id: str
+    result: Annotated[str, StringConstraints(max_length=2000)]
+
+
+LoadReply.model_rebuild()

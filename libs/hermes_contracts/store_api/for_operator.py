@@ -1,0 +1,62 @@
+"""What the operator calls: epochs, and what a session's status mirrors."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from hermes_contracts.conversation import Usage
+from hermes_contracts.envelopes import Inbound, Route
+from hermes_contracts.names import Sid
+from hermes_contracts.store_api.base import StoreModel
+
+
+class RaiseEpochRequest(StoreModel):
+    """Compare-and-set; makes the session's row when `expected` is 0 and there is none. CONFLICT when it lost."""
+
+    route: Route
+    expected: int = Field(ge=0)
+
+
+class RaiseEpochReply(StoreModel):
+    """The epoch that is now the session's."""
+
+    epoch: int
+
+
+class SessionIdsRequest(StoreModel):
+    """Sessions to look up."""
+
+    sids: tuple[Sid, ...] = Field(max_length=500)
+
+
+class SessionSummary(StoreModel):
+    """What a HermesSession's status mirrors."""
+
+    sid: Sid
+    epoch: int
+    last_activity: float
+    turns: int
+    running_turns: int
+    open_commands: int
+    usage: Usage
+    failed_deliveries: int
+    last_error: str = ""
+
+
+class SessionSummaries(StoreModel):
+    """Those of the asked sessions that exist."""
+
+    sessions: tuple[SessionSummary, ...]
+
+
+class SidRequest(StoreModel):
+    """One session."""
+
+    sid: Sid
+
+
+class BuryRequest(StoreModel):
+    """Give a message up: the turn becomes dead, the message goes to the dead-letter stream, the person is told."""
+
+    inbound: Inbound
+    reason: str
