@@ -12,6 +12,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -31,9 +32,10 @@ from hermes_service.bus import connect
 from hermes_service.bus_keys import BusKeys
 from hermes_service.rpc import StoreClient, agent_store_client, service_store_client
 from hermes_service.streams import ensure_streams
+from local_stack.servers import postgres_binaries
 
 ROOT = Path(__file__).resolve().parents[3]
-PG_BIN = Path("/usr/lib/postgresql/15/bin")
+PG_BIN = postgres_binaries()
 
 
 def free_port() -> int:
@@ -47,7 +49,7 @@ def wait_until(check: Callable[[], bool], what: str, seconds: float = 20.0) -> N
     while time.monotonic() < deadline:
         if check():
             return
-        time.sleep(0.05)
+        threading.Event().wait(0.05)
     raise AssertionError(f"{what}: not within {seconds} s")
 
 

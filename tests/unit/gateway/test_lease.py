@@ -6,12 +6,10 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-import pytest
 from nats.errors import TimeoutError as NatsTimeout
 from nats.js.errors import KeyWrongLastSequenceError
 
-from hermes_gateway.gateway.delivery import lease as module
-from hermes_gateway.gateway.delivery.lease import Lease
+from hermes_gateway.gateway.delivery.lease import Lease, Pace
 
 
 class Bucket:
@@ -68,16 +66,12 @@ async def until(condition: object) -> None:
             await asyncio.sleep(0.005)
 
 
-@pytest.fixture(autouse=True)
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "RENEW_SECONDS", 0.02)
-    monkeypatch.setattr(module, "GIVE_UP_SECONDS", 0.1)
-    monkeypatch.setattr(module, "RETRY_SECONDS", 0.01)
+QUICK = Pace(renew_seconds=0.02, give_up_seconds=0.1, retry_seconds=0.01)
 
 
 @asynccontextmanager
 async def wanting(bucket: Bucket, work: Work, instance: str) -> AsyncIterator[asyncio.Task[None]]:
-    task = asyncio.create_task(Lease(bucket, "x", instance).run(work))  # type: ignore[arg-type]
+    task = asyncio.create_task(Lease(bucket, "x", instance, QUICK).run(work))  # type: ignore[arg-type]
     try:
         yield task
     finally:

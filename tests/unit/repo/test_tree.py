@@ -62,8 +62,15 @@ def test_names_say_what_is_inside() -> None:
 
 @pytest.mark.parametrize("word", ["mock.patch", "monkeypatch.setattr", "time.sleep("])
 def test_tests_wait_on_conditions_and_patch_nothing_of_ours(word: str) -> None:
-    found = [_relative(p) for p in _python() if _relative(p).startswith("tests/") and word in p.read_text()]
-    assert [f for f in found if f != _relative(Path(__file__))] == []
+    """Programs that a test hands to an interpreter may do what they like."""
+    lines = [
+        f"{_relative(path)}: {line.strip()}"
+        for path in _python()
+        if _relative(path).startswith("tests/") and path != Path(__file__)
+        for line in path.read_text().splitlines()
+        if word in line and "python3 -c" not in line
+    ]
+    assert not lines
 
 
 _PULLED_FROM = re.compile(

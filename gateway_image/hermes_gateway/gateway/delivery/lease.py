@@ -6,6 +6,7 @@ import asyncio
 import random
 import time
 from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
 
 import structlog
 from nats.errors import Error as NatsError
@@ -16,12 +17,20 @@ from hermes_gateway.gateway import metrics
 
 log = structlog.get_logger()
 
-RENEW_SECONDS = 5.0
-GIVE_UP_SECONDS = 10.0
-"""After so long without a renewal the work stops; the entry itself lives 15 s, so nobody else has begun by then."""
-RETRY_SECONDS = 3.0
-
 _RENEWAL_TIMEOUT_SECONDS = 3.0
+
+
+@dataclass(frozen=True)
+class Pace:
+    """Seconds between renewals, without a renewal until the work stops, and between attempts to win the lease.
+
+    The entry itself lives 15 s, so nobody else has begun when the work of a holder that cannot renew stops.
+    """
+
+    renew_seconds: float = 5.0
+    give_up_seconds: float = 10.0
+    retry_seconds: float = 3.0
+
 
 Work = Callable[[str], Coroutine[None, None, None]]
 """What is done while a lease is held; gets the holder's name, which no other holder ever had."""
@@ -30,17 +39,18 @@ Work = Callable[[str], Coroutine[None, None, None]]
 class Lease:
     """One name, wanted by many."""
 
-    def __init__(self, bucket: KeyValue, name: str, instance: str) -> None:
+    def __init__(self, bucket: KeyValue, name: str, instance: str, pace: Pace = Pace()) -> None:
         self._bucket = bucket
         self._name = name
         self._instance = instance
+        self._pace = pace
 
     async def run(self, work: Work) -> None:
         """Work whenever the lease is held, for ever. Losing it cancels the work; leaving gives it back."""
         while True:
             revision = await self._acquire()
             if revision is None:
-                await asyncio.sleep(RETRY_SECONDS * random.uniform(0.7, 1.3))
+                await asyncio.sleep(self._pace.retry_seconds * random.uniform(0.7, 1.3))
                 continue
             metrics.LEASES.inc()
             log.info("lease.acquired", lease=self._name, revision=revision)
@@ -78,8 +88,8 @@ class Lease:
     async def _keep(self, task: asyncio.Task[None], last: int) -> int | None:
         """Renew once, in some seconds. Returns the new revision, the old one when the work has ended, None when lost."""
         renewed = time.monotonic()
-        pause = RENEW_SECONDS
-        while time.monotonic() - renewed < GIVE_UP_SECONDS:
+        pause = self._pace.renew_seconds
+        while time.monotonic() - renewed < self._pace.give_up_seconds:
             await asyncio.wait({task}, timeout=pause)
             if task.done():
                 return last
