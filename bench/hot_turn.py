@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import time
 from pathlib import Path
 
 import httpx
 
-from bench.report import emit
+from bench.report import emit, percentile
 from local_stack.runner import LocalRunner
 from local_stack.stack import Stack, running_stack, stack_folder
 
 WARM_UP, SAMPLES = 20, 200
+ROUNDS, ROUND_SAMPLES = 20, 15
 
 
 async def _turn(client: httpx.AsyncClient, text: str) -> float:
@@ -23,6 +25,11 @@ async def _turn(client: httpx.AsyncClient, text: str) -> float:
     elapsed = (time.perf_counter() - started) * 1000
     response.raise_for_status()
     return elapsed
+
+
+def _rounds() -> str:
+    calls = ({"calls": [{"name": "terminal", "arguments": {"command": f"echo round {n}"}}]} for n in range(ROUNDS))
+    return "\n".join(["go", *(f"#script {json.dumps(step)}" for step in (*calls, {"say": "done"}))])
 
 
 def _resident_mib(pid: int) -> float:
@@ -46,7 +53,13 @@ async def _measure(stack: Stack) -> None:
         emit("first_turn_local_processes", [first])
         for _ in range(WARM_UP):
             await _turn(client, "hello")
-        emit("hot_turn", [await _turn(client, "hello") for _ in range(SAMPLES)])
+        hot = [await _turn(client, "hello") for _ in range(SAMPLES)]
+        emit("hot_turn", hot, what="HTTP in to HTTP out")
+        long = [await _turn(client, _rounds()) for _ in range(ROUND_SAMPLES)]
+        each = [(elapsed - percentile(hot, 0.5)) / ROUNDS for elapsed in long]
+        emit(
+            "tool_round_whole_product", each, what=f"mean of {ROUNDS} rounds a turn: model, shell command, two synced writes"
+        )
 
 
 async def main() -> None:

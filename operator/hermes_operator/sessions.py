@@ -87,6 +87,7 @@ class SessionPass:
             summary=summary if wanted else Unknown("not asked"),
             memory=memory,
             template=template,
+            services=(self.installation().bus.aliased(), self.installation().models.aliased()),
             asleep_ttl_seconds=self.asleep_ttl_seconds,
         )
 

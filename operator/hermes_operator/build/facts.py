@@ -17,6 +17,10 @@ class HostAddress:
     selector: tuple[tuple[str, str], ...] = ()
     """Labels of its pods in the release's namespace; empty: it is outside."""
 
+    def aliased(self) -> frozenset[str]:
+        """Return the addresses that a pod needs in /etc/hosts to find the name; none when the name is an address."""
+        return frozenset(address for address in self.addresses if address != self.host)
+
 
 @dataclass(frozen=True)
 class Installation:

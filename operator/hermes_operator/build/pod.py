@@ -94,9 +94,8 @@ def _host_aliases(installation: Installation) -> list[Manifest]:
     """Name the platform's services in /etc/hosts: without egress there is no DNS to ask."""
     names: dict[str, set[str]] = {}
     for service in (installation.bus, installation.models):
-        for address in service.addresses:
-            if address != service.host:
-                names.setdefault(address, set()).add(service.host)
+        for address in service.aliased():
+            names.setdefault(address, set()).add(service.host)
     return [{"ip": address, "hostnames": sorted(hosts)} for address, hosts in sorted(names.items())]
 
 

@@ -124,6 +124,8 @@ class PodView:
     schedule_message: str
     template: str
     containers: dict[str, ContainerView] = field(default_factory=dict)
+    host_aliases: frozenset[str] = frozenset()
+    """Addresses that its /etc/hosts names, fixed when it was made."""
 
     @classmethod
     def read(cls, body: Manifest) -> PodView:
@@ -148,6 +150,7 @@ class PodView:
             schedule_message=(scheduled.get("message") or "")[:500] if scheduled.get("status") == "False" else "",
             template=(meta.get("annotations") or {}).get(ANNOTATION_TEMPLATE, ""),
             containers={entry["name"]: _container(entry) for entry in statuses},
+            host_aliases=frozenset(alias["ip"] for alias in body.get("spec", {}).get("hostAliases") or []),
         )
 
 

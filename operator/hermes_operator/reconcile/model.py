@@ -93,6 +93,8 @@ class Observed:
     memory: Memory
     template: str = ""
     """Hash of what a pod made now would be made from."""
+    services: tuple[frozenset[str], ...] = ()
+    """Addresses of each service that an agent needs, as they are now."""
     asleep_ttl_seconds: int = 0
 
 

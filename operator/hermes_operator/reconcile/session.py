@@ -67,9 +67,17 @@ def _with_pod(observed: Observed, live: list[PodView], now: float) -> Plan:
     if found.health is Health.BROKEN:
         reason = found.problem.reason if found.problem else "PodEnded"
         return Plan(actions=(*stops, Stop(current.epoch, current.name, current.uid, crashed=reason)), due=now)
+    if _services_moved(observed, current):
+        return Plan(actions=(*stops, Stop(current.epoch, current.name, current.uid)), due=now)
     if not _spoke(observed, current):
         return _starting(observed, current, found, stops, now)
     return _awake(observed, current, found, stops, now)
+
+
+def _services_moved(observed: Observed, pod: PodView) -> bool:
+    """Tell whether a service left every address that the pod knows it by, as after a reinstallation: it is cut off for good."""
+    known = pod.host_aliases
+    return bool(known) and any(addresses and not addresses & known for addresses in observed.services)
 
 
 def _spoke(observed: Observed, pod: PodView) -> bool:

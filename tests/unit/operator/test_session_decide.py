@@ -56,6 +56,24 @@ STATES: dict[str, tuple[Observed, tuple[object, ...], str | None]] = {
     ),
     "the pod starts": (observed(pods=(pod(),), pending=1), (), "Starting"),
     "the pod works and is not idle yet": (observed(pods=(pod(),), memory=AWAKE), (), "Ready"),
+    "the bus moved to an address that the pod does not know": (
+        observed(
+            pods=(pod(host_aliases=frozenset({"10.0.0.1", "10.0.0.2"})),),
+            memory=AWAKE,
+            services=(frozenset({"10.0.0.9"}), frozenset({"10.0.0.2"})),
+        ),
+        (Stop(1, "chat-1", "pod-1"),),
+        None,
+    ),
+    "one of the bus's addresses is still known": (
+        observed(
+            pods=(pod(host_aliases=frozenset({"10.0.0.1", "10.0.0.2"})),),
+            memory=AWAKE,
+            services=(frozenset({"10.0.0.9", "10.0.0.1"}), frozenset({"10.0.0.2"})),
+        ),
+        (),
+        "Ready",
+    ),
     "the pod works on something": (
         observed(pods=(pod(),), pending=1, memory=said("busy")), (), "Busy",
     ),
