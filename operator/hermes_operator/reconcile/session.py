@@ -75,7 +75,7 @@ def _with_pod(observed: Observed, live: list[PodView], now: float) -> Plan:
 
 
 def _services_moved(observed: Observed, pod: PodView) -> bool:
-    """Tell whether a service left every address that the pod knows it by, as after a reinstallation: it is cut off for good."""
+    """Tell whether a service left every address that the pod knows it by, as after a reinstallation: it is cut off."""
     known = pod.host_aliases
     return bool(known) and any(addresses and not addresses & known for addresses in observed.services)
 
