@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from hermes_contracts.installation import FIRST_API_KEY
-from release.kubectl import apply, get, kubectl, run
+from release.kubectl import CommandFailed, apply, get, get_all, kubectl, run
 
 CHART = Path(__file__).resolve().parents[2] / "charts" / "hermes"
 LOCAL_VALUES = CHART / "values-local.yaml"
@@ -31,7 +31,27 @@ async def install(release: str, namespace: str, values: dict[str, Any], *, wait_
         stdin=json.dumps(values),
         timeout_seconds=120,
     )  # fmt: skip
+    await _replace_stale_pods(release, namespace)
     await ready(release, namespace, wait_seconds=wait_seconds)
+
+
+async def _replace_stale_pods(release: str, namespace: str) -> None:
+    """Restart what runs an older build of a local image: its tag, and so the pod's template, stays the same."""
+    stale = set()
+    for pod in await get_all("pods", namespace, f"app.kubernetes.io/instance={release}"):
+        for status in pod["status"].get("containerStatuses", []):
+            if status.get("imageID") and await _local_image_id(status["image"]) not in (None, status["imageID"]):
+                stale.add(pod["metadata"]["labels"]["app.kubernetes.io/component"])
+    for component in sorted(stale):
+        selector = f"app.kubernetes.io/instance={release},app.kubernetes.io/component={component}"
+        await kubectl("rollout", "restart", "deployment", "-n", namespace, "-l", selector)
+
+
+async def _local_image_id(image: str) -> str | None:
+    try:
+        return (await run("docker", "image", "inspect", "--format", "{{.Id}}", image)).strip()
+    except (CommandFailed, FileNotFoundError):
+        return None
 
 
 async def ready(release: str, namespace: str, *, wait_seconds: int = 300) -> None:

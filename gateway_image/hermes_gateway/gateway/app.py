@@ -50,6 +50,8 @@ from hermes_service.tracing import configure_tracing
 log = structlog.get_logger()
 
 _ROLE = "gateway"
+_LAST_WORDS_SECONDS = 3
+"""Before calls in flight are cut: time to tell those that still wait where their answer will be."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +76,7 @@ async def running(settings: GatewaySettings) -> AsyncIterator[Ports]:
         profiles, store, hub = ProfileCache(), service_store_client(bus, _ROLE), SubjectHub(bus)
         signer = Signer(settings.signing_seed_file.read_text().strip())
         ingest = Ingest(bus, js, signer, timeout_seconds=settings.publish_timeout_seconds)
+        turns = Turns(ingest, hub, store, poll_seconds=settings.answer_poll_seconds, max_waiting=settings.max_waiting_calls)
         checks = health.Checks(
             bus, store, profiles, lambda: [file.problem for file in (keyring, webhooks) if file.problem is not None]
         )
@@ -93,7 +96,7 @@ async def running(settings: GatewaySettings) -> AsyncIterator[Ports]:
             max_bytes=settings.webhook_max_body_bytes, timeout_seconds=settings.body_timeout_seconds
         )
         private = api.guarded(
-            api.build_application(*_routers(settings, bus, store, hub, profiles, ingest), health.build_router(checks)),
+            api.build_application(*_routers(settings, bus, store, turns, hub, profiles), health.build_router(checks)),
             lambda: keyring.current,
             max_bytes=settings.api_max_body_bytes,
             timeout_seconds=settings.body_timeout_seconds,
@@ -107,17 +110,17 @@ async def running(settings: GatewaySettings) -> AsyncIterator[Ports]:
                 serve(private, settings.api_host, settings.api_port, shutdown_seconds=settings.shutdown_seconds)
             ),
         )
+        stack.callback(turns.leave, max(0, settings.shutdown_seconds - _LAST_WORDS_SECONDS))
         log.info("gateway.started", api=ports.api, webhooks=ports.webhooks, operations=ports.operations)
         yield ports
 
 
 def _routers(
-    settings: GatewaySettings, bus: Client, store: StoreClient, hub: SubjectHub, profiles: ProfileCache, ingest: Ingest
+    settings: GatewaySettings, bus: Client, store: StoreClient, turns: Turns, hub: SubjectHub, profiles: ProfileCache
 ) -> list[APIRouter]:
     """Build the routes of the API, apart from health."""
     js = bus.jetstream()
     keys = IdempotencyKeys(js)
-    turns = Turns(ingest, hub, store, poll_seconds=settings.answer_poll_seconds, max_waiting=settings.max_waiting_calls)
     chat = ChatService(
         profiles,
         turns,

@@ -52,6 +52,13 @@ class Tick:
 Happening = Delta | Tick | Answer
 
 
+class GatewayLeaves(HermesError):
+    """This replica ends before the answer came. The turn goes on, and any replica can tell its answer."""
+
+    def __init__(self) -> None:
+        super().__init__(ErrorCode.UNAVAILABLE, "this gateway is shutting down")
+
+
 def answer_of_turn(turn: Turn) -> Answer | None:
     """Return the answer of a stored turn; None while it is not settled."""
     if not turn.found or turn.state not in SETTLED:
@@ -84,6 +91,12 @@ class Turns:
         self._poll_seconds = poll_seconds
         self._max_waiting = max_waiting
         self._waiting = 0
+        self.leaves_at = float("inf")
+        """When waiting calls are told that this replica ends, on the monotonic clock."""
+
+    def leave(self, grace_seconds: float) -> None:
+        """Let waiting calls go on for a while, then end them with GatewayLeaves."""
+        self.leaves_at = time.monotonic() + grace_seconds
 
     async def submit(self, route: Route, inbound: Inbound, traceparent: str, *, deltas: bool) -> Watch:
         """Publish a message and return its watch, which listens since before; the caller closes it.
@@ -154,7 +167,7 @@ class Watch:
             await self._listener.close()
 
     async def happenings(self, timeout_seconds: float | None) -> AsyncIterator[Happening]:
-        """Give out deltas and ticks, at last one Answer. Raises TimeoutError after `timeout_seconds`."""
+        """Give out deltas and ticks, at last one Answer. Raises TimeoutError after `timeout_seconds`, or GatewayLeaves."""
         deadline = None if timeout_seconds is None else self._started + timeout_seconds
         # A duplicate's turn may have started or ended before we listened: only the store knows.
         duplicate = self.accepted is not None and self.accepted.duplicate
@@ -164,6 +177,8 @@ class Watch:
             if deadline is not None and now >= deadline:
                 metrics.ANSWER_SECONDS.labels("timeout").observe(now - self._started)
                 raise TimeoutError
+            if now >= self._turns.leaves_at:
+                raise GatewayLeaves
             if now >= next_poll:
                 answer = await self._ask_store()
                 next_poll = time.monotonic() + self._poll_seconds

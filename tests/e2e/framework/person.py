@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import uuid
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -14,8 +15,6 @@ from hermes_contracts.installation import PORT_API
 from release.forward import Forward
 from release.kubectl import until
 from tests.e2e.framework.installation import NAMESPACE, RELEASE, api_key
-
-_AWAY = (httpx.TransportError,)
 
 
 class Person:
@@ -33,29 +32,29 @@ class Person:
     async def __aexit__(self, *exc: object) -> None:
         await self._forward.close()
 
-    async def request(self, method: str, path: str, **arguments: Any) -> httpx.Response:
-        """Send one request; tried again on another gateway when the connection breaks, as a client would."""
+    async def request(self, method: str, path: str, *, key: str = "", **arguments: Any) -> httpx.Response:
+        """Send one request, again and on another gateway until it is answered; a key makes a repeated POST the same one."""
+        headers = self._headers | ({"Idempotency-Key": key} if key else {}) | arguments.pop("headers", {})
 
         async def attempt() -> httpx.Response | None:
             await self._forward.open()
-            headers = self._headers | arguments.pop("headers", {})
             try:
                 async with httpx.AsyncClient(base_url=self._forward.url, timeout=180) as client:
                     response = await client.request(method, path, headers=headers, **arguments)
-                    return None if response.status_code == 503 else response
-            except _AWAY:
-                arguments["headers"] = headers
+                    return None if response.status_code in (503, 504) else response
+            except httpx.TransportError:
                 await self._forward.close()
                 return None
 
         found: httpx.Response = await until(f"{method} {path} to be answered", attempt, deadline_seconds=240)
         return found
 
-    async def say(self, session: str, text: str, *, profile: str = "default", key: str | None = None) -> str:
+    async def say(self, session: str, text: str, *, profile: str = "default", key: str = "") -> str:
         """Send a message, wait for the answer and return its text. `key` makes a repetition the same turn."""
-        headers = {"X-Hermes-Session-Id": session} | ({"Idempotency-Key": key} if key else {})
         body = {"model": profile, "messages": [{"role": "user", "content": text}]}
-        response = await self.request("POST", "/v1/chat/completions", json=body, headers=headers)
+        headers = {"X-Hermes-Session-Id": session}
+        key = key or uuid.uuid4().hex
+        response = await self.request("POST", "/v1/chat/completions", json=body, headers=headers, key=key)
         assert response.status_code == 200, response.text
         return str(response.json()["choices"][0]["message"]["content"])
 

@@ -120,3 +120,33 @@ async def test_a_foreign_session_is_not_found(world: Any) -> None:
             response = await other.request(method, f"/api/sessions/{sid}{path}")
             assert response.status_code == 404, (method, path, response.text)
             assert "mine alone" not in response.text
+
+
+async def test_a_gateway_that_stops_says_where_the_answer_will_be(world: Any) -> None:
+    await world.say("moving", "hello")
+    workspace = await world.workspace("moving")
+    text = _run("touch started; until [ -e go ]; do sleep 0.1; done", say="the answer")
+    who = {"Authorization": f"Bearer {world.stack.api_key}", "X-Hermes-Session-Id": "moving"}
+    headers = {**who, "Idempotency-Key": "moving-1"}
+        "Authorization": f"Bearer {world.stack.api_key}",
+        "X-Hermes-Session-Id": "moving",
+        "Idempotency-Key": "moving-1",
+    }
+    body = {"model": "default", "messages": [{"role": "user", "content": text}]}
+
+    async def running() -> bool:
+        return (workspace / "started").exists()
+
+    async with httpx.AsyncClient(base_url=world.stack.api_url, headers=headers, timeout=60) as client:
+        waiting = asyncio.create_task(client.post("/v1/chat/completions", json=body))
+        await until("the command to run", running)
+        gateway = world.stack.processes["gateway"]
+        await gateway.stop(patience_seconds=40)
+        told = await waiting
+    assert told.status_code == 504
+    assert "shutting down" in told.json()["error"]["message"]
+    assert "/turns/moving-1" in told.json()["error"]["message"]
+    await gateway.start()
+    await world.stack.ready("gateway")
+    (workspace / "go").touch()
+    assert await world.say("moving", text, key="moving-1") == "the answer"

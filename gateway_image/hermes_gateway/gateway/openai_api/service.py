@@ -20,7 +20,7 @@ from hermes_gateway.gateway.openai_api import protocol, reading
 from hermes_gateway.gateway.openai_api.protocol import ChatRequest, HermesExtension
 from hermes_gateway.gateway.openai_api.streaming import AnswerText, Chunks
 from hermes_gateway.gateway.profiles import ProfileCache
-from hermes_gateway.gateway.turns import Answer, Tick, Turns, Watch, answer_of_turn
+from hermes_gateway.gateway.turns import Answer, GatewayLeaves, Tick, Turns, Watch, answer_of_turn
 from hermes_gateway.gateway.web.errors import ApiError, from_hermes
 from hermes_gateway.gateway.web.sse import DONE, HEARTBEAT, frame
 from hermes_service.rpc import StoreClient
@@ -206,11 +206,10 @@ class ChatService:
                     return happening
                 if isinstance(happening, Tick) and await gone():
                     raise ApiError(499, "the client left; the turn goes on", code="client_closed_request")
-        except TimeoutError:
+        except (TimeoutError, GatewayLeaves) as error:
+            why = str(error) or f"no answer within {self._answer_timeout_seconds:g} s"
             where = f"/api/sessions/{call.route.sid}/turns/{call.inbound.update_id}"
-            late = (
-                f"no answer within {self._answer_timeout_seconds:g} s; the turn goes on, its answer will be at GET {where}"
-            )
+            late = f"{why}; the turn goes on, its answer will be at GET {where}"
             raise ApiError(504, late, code="answer_timeout", final=True) from None
         raise AssertionError("unreachable: happenings end with an answer or an exception")
 

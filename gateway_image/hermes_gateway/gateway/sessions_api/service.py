@@ -43,7 +43,7 @@ from hermes_gateway.gateway.sessions_api.protocol import (
     parse_cursor,
     render_cursor,
 )  # fmt: skip
-from hermes_gateway.gateway.turns import Answer, Turns, Watch
+from hermes_gateway.gateway.turns import Answer, GatewayLeaves, Turns, Watch
 from hermes_gateway.gateway.web.errors import ApiError
 from hermes_service.rpc import StoreClient
 
@@ -152,7 +152,7 @@ class SessionsService:
                         usage=happening.usage,
                     )
                     return TurnView.of(sid, message_id, turn)
-        except TimeoutError:
+        except (TimeoutError, GatewayLeaves):
             pass
         state = "running" if watch.turn_id else "waiting"
         return TurnView(session=sid, message_id=message_id, state=state, turn=watch.turn_id)
