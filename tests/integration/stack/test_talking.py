@@ -128,10 +128,6 @@ async def test_a_gateway_that_stops_says_where_the_answer_will_be(world: Any) ->
     text = _run("touch started; until [ -e go ]; do sleep 0.1; done", say="the answer")
     who = {"Authorization": f"Bearer {world.stack.api_key}", "X-Hermes-Session-Id": "moving"}
     headers = {**who, "Idempotency-Key": "moving-1"}
-        "Authorization": f"Bearer {world.stack.api_key}",
-        "X-Hermes-Session-Id": "moving",
-        "Idempotency-Key": "moving-1",
-    }
     body = {"model": "default", "messages": [{"role": "user", "content": text}]}
 
     async def running() -> bool:
