@@ -10,21 +10,28 @@ from pathlib import Path
 
 import httpx
 
-from bench.report import emit, percentile
+from bench.report import emit
 from local_stack.runner import LocalRunner
 from local_stack.stack import Stack, running_stack, stack_folder
 
-WARM_UP, SAMPLES = 20, 200
-ROUNDS, ROUND_SAMPLES = 20, 15
+WARM_UP, SAMPLES = 20, 100
+ROUNDS, ROUND_SAMPLES = 20, 8
 
 
-async def _turn(client: httpx.AsyncClient, text: str) -> float:
+async def _turn(client: httpx.AsyncClient, text: str, session: str = "bench") -> float:
     body = {"model": "default", "messages": [{"role": "user", "content": text}]}
     started = time.perf_counter()
-    response = await client.post("/v1/chat/completions", json=body, headers={"X-Hermes-Session-Id": "bench"})
+    response = await client.post("/v1/chat/completions", json=body, headers={"X-Hermes-Session-Id": session})
     elapsed = (time.perf_counter() - started) * 1000
     response.raise_for_status()
     return elapsed
+
+
+async def _round(client: httpx.AsyncClient, session: str) -> float:
+    """Milliseconds of one tool round: a turn of many, in a conversation of its own, less a turn without any."""
+    await _turn(client, "hello", session)
+    plain = await _turn(client, "hello", session)
+    return (await _turn(client, _rounds(), session) - plain) / ROUNDS
 
 
 def _rounds() -> str:
@@ -39,7 +46,7 @@ def _resident_mib(pid: int) -> float:
 
 
 def _emit_memory(stack: Stack, runner: LocalRunner) -> None:
-    (session,) = runner.sessions.values()
+    session = next(iter(runner.sessions.values()))
     pids = {name: stack.processes[name].pid for name in ("gateway", "store", "models")}
     pids |= {"agent": session.agent.pid, "sandboxd": session.sandbox.pid}
     for name, pid in pids.items():
@@ -55,8 +62,7 @@ async def _measure(stack: Stack) -> None:
             await _turn(client, "hello")
         hot = [await _turn(client, "hello") for _ in range(SAMPLES)]
         emit("hot_turn", hot, what="HTTP in to HTTP out")
-        long = [await _turn(client, _rounds()) for _ in range(ROUND_SAMPLES)]
-        each = [(elapsed - percentile(hot, 0.5)) / ROUNDS for elapsed in long]
+        each = [await _round(client, f"rounds-{n}") for n in range(ROUND_SAMPLES)]
         emit(
             "tool_round_whole_product", each, what=f"mean of {ROUNDS} rounds a turn: model, shell command, two synced writes"
         )
