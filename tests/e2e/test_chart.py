@@ -14,7 +14,7 @@ from tests.e2e.framework.installation import NAMESPACE, RELEASE, VALUES, command
 from tests.e2e.framework.person import Person
 from tests.e2e.framework.sessions import pod_running, session_of, shell
 
-STORY = "first-reply"
+STORY = "chart"
 
 
 @pytest.mark.timeout(500)

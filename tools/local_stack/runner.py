@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nats.aio.msg import Msg
+from nats.errors import Error as NatsError
 from nats.js.api import AckPolicy, ConsumerConfig
 from nats.js.errors import NotFoundError
 
@@ -63,13 +64,19 @@ class LocalRunner:
                     async with asyncio.timeout(_SWEEP_SECONDS):
                         await self._changed.wait()
                 self._changed.clear()
-                await self._sweep()
-                for sid in list(self._dirty):
-                    await self._ensure(self._dirty.pop(sid))
-                await self._sleep_idle()
+                # Whatever is away comes back; the next pass sees what this one missed.
+                with contextlib.suppress(NatsError, TimeoutError, HermesError):
+                    await self._pass()
         finally:
             for session in list(self.sessions.values()):
                 await self._stop(session)
+
+    async def _pass(self) -> None:
+        await self._sweep()
+        for sid in list(self._dirty):
+            await self._ensure(self._dirty[sid])
+            del self._dirty[sid]
+        await self._sleep_idle()
 
     async def _on_wake(self, message: Msg) -> None:
         route = Wake.model_validate_json(message.data).route

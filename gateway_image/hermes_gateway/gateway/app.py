@@ -50,6 +50,7 @@ from hermes_service.tracing import configure_tracing
 log = structlog.get_logger()
 
 _ROLE = "gateway"
+_DRAIN_SECONDS = 5
 _LAST_WORDS_SECONDS = 3
 """Before calls in flight are cut: time to tell those that still wait where their answer will be."""
 
@@ -143,7 +144,9 @@ async def _connect(settings: GatewaySettings, stack: AsyncExitStack) -> Client:
 
     async def close() -> None:
         try:
-            await bus.drain()
+            # Draining waits for a server that may be away for good.
+            async with asyncio.timeout(_DRAIN_SECONDS):
+                await bus.drain()
         except (NatsError, TimeoutError):
             await bus.close()
 

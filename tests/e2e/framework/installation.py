@@ -17,7 +17,7 @@ RELEASE = "e2e"
 NAMESPACE = "hermes-e2e"
 
 STORIES = (
-    "first-reply", "two-people", "conversation", "sleep", "kills", "probes", "broken", "rules",
+    "first-reply", "two-people", "conversation", "sleep", "kills", "probes", "broken", "rules", "chart",
 )  # fmt: skip
 """One namespace a story: a test file asks for its own."""
 
