@@ -122,7 +122,8 @@ class ProfilePass:
 
     async def _say(self, view: ProfileView, plan: ProfilePlan, now: float) -> float:
         """Write the status when it is worth it; returns when a smaller difference will be."""
-        written_at = self._written_at.get(view.uid, 0.0)
+        # A Profile seen for the first time may have been written a moment ago, by whoever acted before.
+        written_at = self._written_at.setdefault(view.uid, now)
         if plan.status == view.status:
             return plan.due
         if not worth_writing(view.status, plan.status, written_at, now):

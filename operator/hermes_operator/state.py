@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -39,12 +41,18 @@ def arrival_key(sid: str) -> Key:
 class Memories:
     """What is remembered of each session, by its object's UID."""
 
-    def __init__(self) -> None:
+    def __init__(self, wall_clock: Callable[[], float] = time.time) -> None:
         self._items: dict[str, Memory] = {}
+        self._wall_clock = wall_clock
+        self._blank = self._nothing_known()
 
     def get(self, uid: str) -> Memory:
         """Return what is remembered."""
-        return self._items.get(uid, Memory())
+        return self._items.get(uid, self._blank)
+
+    def _nothing_known(self) -> Memory:
+        """A status may have been written a moment ago, by whoever acted before: counters wait their minute."""
+        return Memory(status_written_at=self._wall_clock())
 
     def change(self, uid: str, **fields: Any) -> Memory:
         """Remember something else."""
@@ -58,6 +66,7 @@ class Memories:
     def forget_all(self) -> None:
         """Forget everything: another replica acted meanwhile."""
         self._items.clear()
+        self._blank = self._nothing_known()
 
 
 @dataclass
