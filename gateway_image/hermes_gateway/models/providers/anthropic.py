@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import suppress
 
 import anthropic
 import httpx2
@@ -12,7 +10,7 @@ import httpx2
 from hermes_contracts.errors import HermesError
 from hermes_contracts.model_api import ModelEvent, ModelRequest
 from hermes_gateway.models.providers.anthropic_wire import EventReader, to_wire
-from hermes_gateway.models.providers.base import DRAIN_SECONDS, Clients
+from hermes_gateway.models.providers.base import Clients, drain
 from hermes_gateway.models.providers.errors import from_answer, from_exception, protocol_error
 from hermes_gateway.models.targets import Target
 
@@ -45,10 +43,7 @@ class AnthropicProvider:
                 if finish is None:
                     raise protocol_error("The provider's stream ended too early.")
                 yield finish
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(DRAIN_SECONDS):
-                        while await anext(upstream, None) is not None:
-                            pass
+                await drain(upstream)
         except HermesError:
             raise
         except anthropic.APIStatusError as error:

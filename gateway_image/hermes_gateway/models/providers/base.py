@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import suppress
 from typing import Generic, Protocol, TypeVar
 
 from hermes_contracts.model_api import ModelEvent, ModelRequest
@@ -13,6 +15,14 @@ DRAIN_SECONDS = 0.25
 """How long a finished stream may take to end, so that its connection can serve the next call."""
 
 C = TypeVar("C")
+
+
+async def drain(upstream: AsyncIterator[object]) -> None:
+    """Read a finished stream to its end, if that is near."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(DRAIN_SECONDS):
+            while await anext(upstream, None) is not None:
+                pass
 
 
 class Provider(Protocol):
