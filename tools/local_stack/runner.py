@@ -17,7 +17,7 @@ from nats.errors import Error as NatsError
 from nats.js.api import AckPolicy, ConsumerConfig
 from nats.js.errors import NotFoundError
 
-from hermes_contracts import agent_config, bus_permissions, store_api, subjects
+from hermes_contracts import agent_config, store_api, subjects
 from hermes_contracts.agent_config import AgentConfig
 from hermes_contracts.envelopes import HEADER_ROUTE, Drain, Route, Wake
 from hermes_contracts.errors import ErrorCode, HermesError
@@ -157,10 +157,9 @@ class LocalRunner:
         socket = _short_socket()
         config = self._config(route, epoch, socket, workspace)
         (folder / agent_config.CONFIG_FILE).write_text(config.model_dump_json())
-        permissions = bus_permissions.agent_permissions(sid, epoch)
-        credentials = stack.keys.user(f"{sid}-{epoch}", permissions, lifetime_seconds=6 * 3600)
-        (folder / agent_config.BUS_CREDENTIALS_FILE).write_text(credentials.render())
-        (folder / agent_config.MODELS_TOKEN_FILE).write_text(stack.models_token(sid, epoch, route.profile))
+        (folder / agent_config.BUS_CREDENTIALS_FILE).write_text(stack.minter.bus_user(sid, epoch).render())
+        token = stack.minter.models_token(sid=sid, epoch=epoch, namespace=NAMESPACE, profile=route.profile)
+        (folder / agent_config.MODELS_TOKEN_FILE).write_text(token)
         sandboxd = Path(SOURCES[-1]) / "sandboxd.py"
         sandbox = Process(
             "sandboxd",

@@ -14,17 +14,17 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import jwt
 import nats.errors
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from nats.aio.client import Client
 
-from hermes_contracts import model_api, projection, subjects
+from hermes_contracts import projection, subjects
 from hermes_contracts.access import ApiKeyRecord, ApiKeys, WebhookRoute, WebhookRoutes
 from hermes_contracts.bus_permissions import Role, service_permissions
 from hermes_contracts.crd.profile import ModelSettings, ProfileSpec
 from hermes_contracts.projection import ProfileProjection
+from hermes_operator.credentials import Minter
 from hermes_service import bus, signing, streams
 from hermes_service.bus_keys import BusKeys
 from local_stack import servers
@@ -58,7 +58,7 @@ class Stack:
     ports: dict[str, int]
     api_key: str
     signing_seed: str
-    token_key: Ed25519PrivateKey
+    minter: Minter
     operator_bus: Client
     profiles: tuple[LocalProfile, ...]
 
@@ -87,19 +87,6 @@ class Stack:
         """Address of the scripted model."""
         return f"http://127.0.0.1:{self.ports['scripted-model']}"
 
-    def models_token(self, sid: str, epoch: int, profile: str, lifetime_seconds: int = model_api.TOKEN_SECONDS) -> str:
-        """Mint the token that an agent shows the models service."""
-        claims = model_api.SessionClaims(
-            iss=model_api.TOKEN_ISSUER,
-            aud=model_api.TOKEN_AUDIENCE,
-            sub=sid,
-            exp=int(time.time()) + lifetime_seconds,
-            namespace=NAMESPACE,
-            profile=profile,
-            epoch=epoch,
-        )
-        return jwt.encode(claims.model_dump(), self.token_key, algorithm="EdDSA")
-
     async def ready(self, name: str) -> None:
         """Wait until a service of ours says that it is ready."""
         await self.processes[name].until(lambda: http_ok(self.ports[f"{name}-operations"], "/readyz"), 60)
@@ -122,7 +109,7 @@ def _python(*arguments: str) -> list[str]:
     return [sys.executable, *arguments]
 
 
-def _write_keys(folder: Path, keys: BusKeys, api_key: str, webhooks: tuple[WebhookRoute, ...]) -> Ed25519PrivateKey:
+def _write_keys(folder: Path, keys: BusKeys, api_key: str, webhooks: tuple[WebhookRoute, ...]) -> Minter:
     for role in Role:
         (folder / f"bus-{role}.creds").write_text(keys.user(role, service_permissions(role)).render())
     token_key = Ed25519PrivateKey.generate()
@@ -140,7 +127,10 @@ def _write_keys(folder: Path, keys: BusKeys, api_key: str, webhooks: tuple[Webho
     )
     (folder / "keys.json").write_text(ApiKeys(keys=(record, other)).model_dump_json())
     (folder / "webhooks.json").write_text(WebhookRoutes(routes=webhooks).model_dump_json())
-    return token_key
+    private = token_key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    return Minter(keys, private.decode())
 
 
 def _write_profiles(folder: Path, profiles: tuple[LocalProfile, ...]) -> None:
@@ -239,7 +229,7 @@ async def running_stack(
     """Start everything in `folder` and stop it afterwards. Ready when every service says so."""
     ports = {name: free_port() for name in ("nats", "api", "webhooks", "models", "scripted-model")}
     keys, api_key, seed = BusKeys.generate(), secrets.token_urlsafe(24), signing.new_signing_seed()
-    token_key = _write_keys(folder, keys, api_key, webhooks)
+    minter = _write_keys(folder, keys, api_key, webhooks)
     (folder / "signing.seed").write_text(seed)
     _write_profiles(folder, profiles)
     database = await asyncio.to_thread(servers.create_database, folder, free_port())
@@ -255,13 +245,13 @@ async def running_stack(
         await processes["nats"].until(lambda: tcp_open(ports["nats"]))
         client = await bus.connect(
             f"nats://127.0.0.1:{ports['nats']}",
-            keys.user("operator", service_permissions(Role.OPERATOR)),
+            minter.own_bus_user(),
             name="local-operator",
             inbox=subjects.service_inbox("operator"),
         )
         await streams.ensure_streams(client.jetstream())
         await _publish_profiles(client, profiles)
-        stack = Stack(folder, keys, database, processes, ports, api_key, seed, token_key, client, profiles)
+        stack = Stack(folder, keys, database, processes, ports, api_key, seed, minter, client, profiles)
         for name in ("store", "models", "gateway"):
             await stack.ready(name)
         yield stack
