@@ -17,6 +17,18 @@ SOCKET_PATH = f"{SOCKET_DIRECTORY}/exec.sock"
 WORKSPACE_PATH = "/workspace"
 
 
+class CompressionConfig(BaseModel):
+    """When and how a long conversation is compacted."""
+
+    model_config = ConfigDict(frozen=True)
+
+    enabled: bool = True
+    threshold_percent: int | None = None
+    """Of the model's context window; None: 50, or 75 for windows below 512,000 tokens."""
+    protect_first: int = 3
+    protect_last: int = 20
+
+
 class AgentConfig(BaseModel):
     """`session.json`: who the agent is and where its services are. Holds no secret."""
 
@@ -40,6 +52,14 @@ class AgentConfig(BaseModel):
     max_iterations: int = Field(ge=1)
     max_turn_seconds: int = Field(ge=1)
     max_output_tokens: int | None = None
+    max_turn_tokens: int | None = None
+    """Input and output tokens of one turn's model calls together."""
+    max_turn_cost_nano_usd: int | None = None
+    compression: CompressionConfig = CompressionConfig()
+    context_files: bool = True
+    context_file_characters: int = 20_000
+    platform_hints: dict[str, str] = Field(default_factory=dict)
+    """Channel to a sentence of the administrator's that its conversations' prompts carry."""
     idle_timeout_seconds: int = Field(ge=1)
     trace_endpoint: str = ""
     created_at: float = 0.0

@@ -5,7 +5,11 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+
+MediaId = Annotated[str, StringConstraints(pattern=r"^m[a-z2-7]{25}$")]
+"""Hash of a medium's bytes: the same picture is stored once a session."""
+MediaType = Literal["image/png", "image/jpeg", "image/gif", "image/webp"]
 
 
 class Role(StrEnum):
@@ -27,12 +31,30 @@ class TextPart(_Part):
     text: str
 
 
+class ImagePart(_Part):
+    """A picture. Its bytes are in the store under `media_id`; the models service puts them in at the wire."""
+
+    type: Literal["image"] = "image"
+    media_id: MediaId
+    media_type: MediaType
+    size: int = Field(ge=1)
+    """Bytes."""
+
+
 class ReasoningPart(_Part):
-    """A provider's thinking, kept because some providers want it back, signature and all."""
+    """A provider's thinking, kept because some providers want it back, signature and all.
+
+    `origin` is wire and model that made it (`anthropic_messages/<model>`): it goes back there and nowhere else.
+    """
 
     type: Literal["reasoning"] = "reasoning"
     text: str
     signature: str | None = None
+    data: str | None = None
+    """What only its provider can read: encrypted or redacted content, as text."""
+    item_id: str | None = None
+    """The provider's own id of the block, where it wants that back too."""
+    origin: str = ""
 
 
 class ToolCallPart(_Part):
@@ -54,7 +76,7 @@ class ToolResultPart(_Part):
     is_error: bool = False
 
 
-Part = Annotated[TextPart | ReasoningPart | ToolCallPart | ToolResultPart, Field(discriminator="type")]
+Part = Annotated[TextPart | ImagePart | ReasoningPart | ToolCallPart | ToolResultPart, Field(discriminator="type")]
 
 
 class Message(BaseModel):
@@ -85,15 +107,22 @@ class Message(BaseModel):
 
 
 class Usage(BaseModel):
-    """Tokens of one or many model calls. `input_tokens` counts cached ones too."""
+    """Tokens of one or many model calls, and what they cost.
+
+    `input_tokens` counts cached ones too; `cost_nano_usd` is in billionths of a US dollar and a lower bound when
+    `unpriced_calls` is not 0: that many calls were of models whose price nobody knows.
+    """
 
     model_config = ConfigDict(frozen=True)
 
     input_tokens: int = 0
     output_tokens: int = 0
     cached_input_tokens: int = 0
+    cache_write_tokens: int = 0
     reasoning_tokens: int = 0
     model_calls: int = 0
+    unpriced_calls: int = 0
+    cost_nano_usd: int = 0
 
     def __add__(self, other: Usage) -> Usage:
         """Add two usages, field by field."""

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from hermes_contracts import PROTOCOL_VERSION
+from hermes_contracts.conversation import ImagePart
 from hermes_contracts.names import DnsLabel, ObjectName, RoutingKey, Sid
 
 MAX_BODY_BYTES = 512 * 1024
@@ -57,6 +58,8 @@ class Inbound(_Envelope):
     owner: OwnerId
     sender: Annotated[str, StringConstraints(max_length=256)] = ""
     text: Annotated[str, StringConstraints(max_length=MAX_TEXT_CHARACTERS)]
+    images: tuple[ImagePart, ...] = Field(default=(), max_length=16)
+    """In the store already, under this session."""
     instructions: Annotated[str, StringConstraints(max_length=MAX_TEXT_CHARACTERS)] = ""
     """What the caller adds to the system prompt; counts for the first turn of a conversation, then it is frozen."""
     received_at: float
@@ -80,7 +83,8 @@ class Delta(_Envelope):
     turn_id: str
     attempt: int
     sequence: int
-    kind: Literal["text", "reasoning", "tool_started", "tool_finished"]
+    kind: Literal["text", "reasoning", "tool_started", "tool_finished", "notice", "restart"]
+    """`notice`: a sentence on what is going on. `restart`: text of the current answer so far is void."""
     text: str = ""
     tool: str = ""
     call_id: str = ""
@@ -96,6 +100,7 @@ class EventType(StrEnum):
     TURN_FAILED = "turn.failed"
     TURN_DEAD = "turn.dead"
     DELIVERY_FAILED = "delivery.failed"
+    CONVERSATION_COMPACTED = "conversation.compacted"
 
 
 class Event(_Envelope):

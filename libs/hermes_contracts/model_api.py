@@ -2,6 +2,7 @@
 
 `POST /v1/stream` with a bearer token and a `ModelRequest` as JSON; the answer is `application/x-ndjson`, one `ModelEvent` a
 line, ended by exactly one `finish` or `error` event. A stream that ends otherwise was cut.
+`GET /v1/model?purpose=...` with the same token answers with a `ModelInfo`.
 """
 
 from __future__ import annotations
@@ -16,7 +17,18 @@ from hermes_contracts.conversation import Message, ToolSpec, Usage
 from hermes_contracts.errors import ErrorCode
 
 STREAM_PATH = "/v1/stream"
+MODEL_PATH = "/v1/model"
 CONTENT_TYPE = "application/x-ndjson"
+
+
+class Purpose(StrEnum):
+    """What a call is for: side jobs may have a model of their own in the Profile, and fall back to the main one."""
+
+    TURN = "turn"
+    COMPRESSION = "compression"
+    TITLE = "title"
+    VISION = "vision"
+    APPROVAL = "approval"
 
 
 class ModelRequest(BaseModel):
@@ -25,6 +37,9 @@ class ModelRequest(BaseModel):
     version: int = PROTOCOL_VERSION
     turn_id: str = Field(max_length=64)
     step: int = Field(ge=0)
+    conversation: str = Field(default="", max_length=64)
+    """Names the prefix that providers cache."""
+    purpose: Purpose = Purpose.TURN
     system: str
     messages: tuple[Message, ...]
     tools: tuple[ToolSpec, ...] = ()
@@ -52,11 +67,14 @@ class TextDelta(_Event):
 
 
 class ReasoningDelta(_Event):
-    """A piece of thinking; a signature comes with the last piece of a block."""
+    """A piece of thinking. A piece with `signature`, `data` or `item_id` is the last one of its block."""
 
     type: Literal["reasoning"] = "reasoning"
     text: str = ""
     signature: str | None = None
+    data: str | None = None
+    item_id: str | None = None
+    origin: str = ""
 
 
 class ToolCallStart(_Event):
@@ -76,6 +94,21 @@ class ToolCallDelta(_Event):
     arguments: str
 
 
+class Restart(_Event):
+    """Another attempt begins, after a pause or with another provider: what came of this answer so far is void."""
+
+    type: Literal["restart"] = "restart"
+    code: ErrorCode
+    """Why the attempt before failed."""
+    message: str
+    """Fit for the person in the chat."""
+    attempt: int = Field(ge=2)
+    wait_seconds: float = 0.0
+    provider: str
+    model: str
+    """Who is asked next."""
+
+
 class Heartbeat(_Event):
     """Sent while the provider is silent, so that a dead connection can be told from a thinking model."""
 
@@ -88,7 +121,10 @@ class Finish(_Event):
     type: Literal["finish"] = "finish"
     reason: FinishReason
     usage: Usage = Usage()
+    provider: str = ""
     model: str = ""
+    context_window: int = 0
+    """Tokens that this model can read; 0 when nobody knows."""
 
 
 class ModelError(_Event):
@@ -99,14 +135,33 @@ class ModelError(_Event):
     message: str
     retryable: bool = False
     retry_after_seconds: float | None = None
+    context_window: int = 0
+    """With CONTEXT_OVERFLOW: the limit that the provider named, in tokens; 0 when it named none."""
 
 
 ModelEvent = Annotated[
-    TextDelta | ReasoningDelta | ToolCallStart | ToolCallDelta | Heartbeat | Finish | ModelError,
+    TextDelta | ReasoningDelta | ToolCallStart | ToolCallDelta | Restart | Heartbeat | Finish | ModelError,
     Field(discriminator="type"),
 ]
 MODEL_EVENT: TypeAdapter[ModelEvent] = TypeAdapter(ModelEvent)
 """Reads one line of the stream."""
+
+
+class ModelInfo(BaseModel):
+    """What is known of the model that serves a purpose."""
+
+    model_config = ConfigDict(frozen=True)
+
+    version: int = PROTOCOL_VERSION
+    provider: str
+    model: str
+    api_mode: str
+    context_window: int
+    """Tokens."""
+    max_output_tokens: int
+    vision: bool
+    reasoning: bool
+    prompt_cache: bool
 
 
 class SessionClaims(BaseModel):

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Literal, Protocol, TypeVar
 
 from pydantic import BaseModel
 
+from hermes_contracts.errors import HermesError
 from hermes_contracts.store_api import Method
+
+if TYPE_CHECKING:
+    from hermes_agent.loop.turn import Turn
 
 Req = TypeVar("Req", bound=BaseModel)
 Rep = TypeVar("Rep", bound=BaseModel)
 
-DeltaKind = Literal["text", "reasoning", "tool_started", "tool_finished"]
+DeltaKind = Literal["text", "reasoning", "tool_started", "tool_finished", "notice", "restart"]
 
 
 class Store(Protocol):
@@ -27,4 +31,20 @@ class DeltaSink(Protocol):
 
     def emit(self, kind: DeltaKind, *, text: str = "", tool: str = "", call_id: str = "") -> None:
         """Send a piece; never waits, never raises."""
+        ...
+
+
+class Compaction(Protocol):
+    """Keeps a turn's transcript within what the model reads. `TurnLoop` asks before every model call and on overflow."""
+
+    async def before_call(self, turn: Turn) -> None:
+        """Compact `turn.transcript` if it has grown too long; a failure leaves it as it is and never ends the turn."""
+        ...
+
+    async def on_overflow(self, turn: Turn, error: HermesError) -> bool:
+        """After CONTEXT_OVERFLOW or PAYLOAD_TOO_LARGE: True when the transcript got smaller and the call may be repeated."""
+        ...
+
+    def measured(self, turn: Turn, context_tokens: int, context_window: int) -> None:
+        """Take what a provider counted for the call that just ended (input and output tokens, and its window; 0: unknown)."""
         ...

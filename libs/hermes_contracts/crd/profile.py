@@ -7,39 +7,127 @@ from typing import Annotated, Literal
 from pydantic import Field, StringConstraints
 
 from hermes_contracts.crd.base import ApiModel, Condition, Quantity, Resources, SecretRef
+from hermes_contracts.providers import BUILT_IN, ApiMode
 
-Provider = Literal["openai", "anthropic", "scripted"]
+ProviderName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", max_length=63)]
+Effort = Literal["Default", "None", "Minimal", "Low", "Medium", "High"]
 Toolset = Literal["terminal", "file"]
+Decimal = Annotated[str, StringConstraints(pattern=r"^[0-9]{1,9}(\.[0-9]{1,9})?$", max_length=20)]
+"""An amount of US dollars, as text: 12.50."""
+HttpUrl = Annotated[str, StringConstraints(pattern=r"^https?://[^\s]+$", max_length=500)]
 
 
-class ModelSettings(ApiModel):
-    """Which model answers, and with whose key."""
+class Price(ApiModel):
+    """US dollars for a million tokens."""
 
-    provider: Provider = Field(
-        description="Wire format: openai (Chat Completions and everything compatible), anthropic (Messages), or scripted "
-        "(the bundled model that answers by script, for a first look and for tests)"
+    input: Decimal = Field(description="Tokens read")
+    output: Decimal = Field(description="Tokens written, reasoning included")
+    cached_input: Decimal | None = Field(default=None, description="Tokens read from the cache; default is `input`")
+    cache_write: Decimal | None = Field(default=None, description="Tokens written to the cache; default is `input`")
+
+
+class ModelFacts(ApiModel):
+    """What the built-in table of models does not know, or knows wrongly."""
+
+    context_window: Annotated[int, Field(ge=16_000, le=20_000_000)] | None = Field(
+        default=None, description="Tokens the model can read"
+    )
+    vision: bool | None = Field(default=None, description="Whether the model takes pictures")
+    reasoning: bool | None = Field(default=None, description="Whether the model takes a reasoning effort")
+    price: Price | None = Field(default=None, description="What its tokens cost")
+
+
+class ModelChoice(ApiModel):
+    """A model at a provider, and whose key pays."""
+
+    provider: ProviderName = Field(
+        description="A built-in provider (openai, anthropic, bedrock, openrouter, gemini, groq, mistral, deepseek, xai, "
+        "together, fireworks, cerebras, nous), one of spec.providers, codex (an agent of its own in the sandbox), or "
+        "scripted (the bundled model that answers by script, for a first look and for tests)"
     )
     name: Annotated[str, StringConstraints(min_length=1, max_length=200)] = Field(
         description="Model name as the provider calls it"
     )
-    base_url: Annotated[str, StringConstraints(pattern=r"^https?://[^\s]+$", max_length=500)] | None = Field(
+    api_mode: ApiMode | None = Field(default=None, description="Wire format; default is the provider's")
+    base_url: HttpUrl | None = Field(
         default=None, description="Address of a compatible endpoint; default is the provider's own"
     )
     secret_ref: SecretRef | None = Field(
         default=None,
-        description="Secret of type hermes.run/provider with keys `api-key` and `hosts` (comma-separated hosts the key may "
-        "be sent to)",
+        description="Secret of type hermes.run/provider: keys `api-key` (more of them as `api-key-2`, ...) or a login, and "
+        "`hosts`, the comma-separated hosts the key may be sent to",
     )
     max_output_tokens: Annotated[int, Field(ge=1, le=1_000_000)] | None = Field(
         default=None, description="Longest answer of one model call, in tokens; default is the provider's"
     )
+    reasoning_effort: Effort = Field(
+        default="Default", description="How much the model thinks before it answers, where it can be told"
+    )
+    facts: ModelFacts | None = Field(default=None, description="Overrides what is known of this model")
+
+
+class Auxiliary(ApiModel):
+    """Models for side jobs; each falls back to the main model."""
+
+    compression: ModelChoice | None = Field(default=None, description="Summarises long conversations")
+    title: ModelChoice | None = Field(default=None, description="Names conversations")
+
+
+class ModelSettings(ModelChoice):
+    """Which model answers, and who stands in for it."""
+
+    fallbacks: tuple[ModelChoice, ...] = Field(
+        default=(), max_length=4, description="Asked in this order when the model cannot answer"
+    )
+    auxiliary: Auxiliary = Field(default=Auxiliary(), description="Models for side jobs")
+
+
+class CustomProvider(ApiModel):
+    """A provider of one's own, by name."""
+
+    name: ProviderName = Field(description="How model.provider calls it; may not be a built-in name")
+    api_mode: ApiMode = Field(default="chat_completions", description="Wire format")
+    base_url: HttpUrl = Field(description="Address")
+    secret_ref: SecretRef | None = Field(default=None, description="Secret of its key, where the model names none")
+
+
+class Compression(ApiModel):
+    """How long conversations are kept within what the model can read."""
+
+    enabled: bool = Field(default=True, description="False: a conversation that is too long ends with a plain error")
+    threshold_percent: Annotated[int, Field(ge=10, le=95)] | None = Field(
+        default=None,
+        description="Part of the context window at which a conversation is compacted; default is 50, or 75 for windows "
+        "below 512,000 tokens",
+    )
+    protect_first: int = Field(default=3, ge=0, le=20, description="Messages at the beginning that stay as they are")
+    protect_last: int = Field(default=20, ge=8, le=200, description="Messages at the end that stay as they are")
+
+
+class ContextFiles(ApiModel):
+    """Instructions that projects carry: .hermes.md, AGENTS.md, CLAUDE.md or .cursorrules in the workspace."""
+
+    enabled: bool = Field(default=True, description="Whether they are read into the prompt of new conversations")
+    max_characters: int = Field(default=20_000, ge=1_000, le=100_000, description="Longest part of one file that is read")
 
 
 class Budgets(ApiModel):
-    """Where a turn stops by itself."""
+    """Where a turn stops by itself, and where spending does. The agent says so at 80 percent and ends with a last word."""
 
     max_iterations: int = Field(default=90, ge=1, le=10_000, description="Model calls in one turn")
     max_turn_seconds: int = Field(default=1800, ge=10, le=86_400, description="Wall-clock seconds of one turn")
+    max_turn_tokens: Annotated[int, Field(ge=1_000, le=1_000_000_000)] | None = Field(
+        default=None, description="Tokens read and written in one turn"
+    )
+    max_turn_usd: Decimal | None = Field(default=None, description="US dollars of one turn")
+    max_session_usd: Decimal | None = Field(default=None, description="US dollars of one session, ever")
+    max_day_usd: Decimal | None = Field(default=None, description="US dollars of all this Profile's sessions in a UTC day")
+    max_month_usd: Decimal | None = Field(
+        default=None, description="US dollars of all this Profile's sessions in a UTC month"
+    )
+    max_day_tokens: Annotated[int, Field(ge=1_000, le=1_000_000_000_000)] | None = Field(
+        default=None, description="Tokens of all this Profile's sessions in a UTC day"
+    )
 
 
 class Workspace(ApiModel):
@@ -84,7 +172,19 @@ class ProfileSpec(ApiModel):
     persona: Annotated[str, StringConstraints(max_length=16_384)] = Field(
         default="", description="Identity of the agent, first in its system prompt; default is the built-in one"
     )
-    model: ModelSettings = Field(description="Which model answers")
+    model: ModelSettings = Field(description="Which model answers, and who stands in for it")
+    providers: tuple[CustomProvider, ...] = Field(
+        default=(), max_length=16, description="Providers of one's own that models may name"
+    )
+    compression: Compression = Field(
+        default=Compression(), description="How long conversations are kept within what the model can read"
+    )
+    context_files: ContextFiles = Field(default=ContextFiles(), description="Instructions that projects carry")
+    platform_hints: dict[
+        Annotated[str, StringConstraints(max_length=32)], Annotated[str, StringConstraints(max_length=2_000)]
+    ] = Field(
+        default={}, max_length=16, description="Sentences added to the prompts of a channel's conversations, by channel"
+    )
     toolsets: tuple[Toolset, ...] = Field(
         default=("terminal", "file"), max_length=16, description="Groups of tools that the model may use"
     )
@@ -103,20 +203,43 @@ class ProfileStatus(ApiModel):
     conditions: tuple[Condition, ...] = ()
     live_sessions: int = Field(default=0, description="Sessions with a pod")
     asleep_sessions: int = Field(default=0, description="Sessions without one")
+    spent_today_usd: str = Field(default="", description="US dollars spent in this UTC day, as far as prices are known")
+    spent_month_usd: str = Field(default="", description="US dollars spent in this UTC month, as far as prices are known")
 
+
+_BUILT_IN_NAMES = ", ".join(f"'{name}'" for name in BUILT_IN)
+_KEYLESS = "self.provider in ['scripted', 'codex']"
 
 PROFILE_RULES: tuple[tuple[str, str, str], ...] = (
     ("", "self.metadata.name.size() <= 52", "metadata.name must have at most 52 characters"),
     ("", "!self.metadata.name.contains('.')", "metadata.name must be one DNS label: no dots"),
     (
-        "spec.model",
-        "self.provider == 'scripted' || has(self.secretRef)",
+        "spec",
+        f"self.model.provider in [{_BUILT_IN_NAMES}] || "
+        "(has(self.providers) && self.providers.exists(p, p.name == self.model.provider))",
+        "model.provider is neither a built-in provider nor one of spec.providers",
+    ),
+    (
+        "spec",
+        f"!has(self.model.fallbacks) || self.model.fallbacks.all(m, m.provider in [{_BUILT_IN_NAMES}] || "
+        "(has(self.providers) && self.providers.exists(p, p.name == m.provider)))",
+        "a fallback's provider is neither a built-in provider nor one of spec.providers",
+    ),
+    (
+        "spec",
+        f"!has(self.providers) || self.providers.all(p, !(p.name in [{_BUILT_IN_NAMES}]))",
+        "providers may not be named like a built-in provider",
+    ),
+    (
+        "spec",
+        f"{_KEYLESS.replace('self.', 'self.model.')} || has(self.model.secretRef) || "
+        "(has(self.providers) && self.providers.exists(p, p.name == self.model.provider && has(p.secretRef)))",
         "model.secretRef is required: name a Secret of type hermes.run/provider that holds the provider's key",
     ),
     (
         "spec.model",
-        "self.provider != 'scripted' || (!has(self.secretRef) && !has(self.baseUrl))",
-        "provider scripted needs no key and has no address: remove model.secretRef and model.baseUrl",
+        f"!({_KEYLESS}) || (!has(self.secretRef) && !has(self.baseUrl))",
+        "providers scripted and codex need no key and have no address: remove model.secretRef and model.baseUrl",
     ),
 )
 """CEL rules: (path below the root, expression, message)."""

@@ -52,6 +52,7 @@ class SessionStatus(ApiModel):
     turns: int = 0
     input_tokens: int = 0
     output_tokens: int = 0
+    cost_usd: str = Field(default="", description="US dollars spent, as far as prices are known")
     startup_milliseconds: StartupBreakdown | None = None
 
 

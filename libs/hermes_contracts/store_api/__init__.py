@@ -19,6 +19,9 @@ from hermes_contracts.store_api.base import (
     Reply as Reply,
 )
 from hermes_contracts.store_api.for_agents import (
+    MAX_COMPACTED_BYTES as MAX_COMPACTED_BYTES,
+)
+from hermes_contracts.store_api.for_agents import (
     SETTLED as SETTLED,
 )
 from hermes_contracts.store_api.for_agents import (
@@ -38,6 +41,12 @@ from hermes_contracts.store_api.for_agents import (
 )
 from hermes_contracts.store_api.for_agents import (
     CommitRequest as CommitRequest,
+)
+from hermes_contracts.store_api.for_agents import (
+    CompactReply as CompactReply,
+)
+from hermes_contracts.store_api.for_agents import (
+    CompactRequest as CompactRequest,
 )
 from hermes_contracts.store_api.for_agents import (
     FinishCommandRequest as FinishCommandRequest,
@@ -71,6 +80,9 @@ from hermes_contracts.store_api.for_agents import (
 )
 from hermes_contracts.store_api.for_agents import (
     ReportRequest as ReportRequest,
+)
+from hermes_contracts.store_api.for_agents import (
+    SetTitleRequest as SetTitleRequest,
 )
 from hermes_contracts.store_api.for_agents import (
     StoredMessage as StoredMessage,
@@ -124,10 +136,49 @@ from hermes_contracts.store_api.for_gateway import (
     Turn as Turn,
 )
 from hermes_contracts.store_api.for_models import (
+    MAX_MEDIA_BYTES as MAX_MEDIA_BYTES,
+)
+from hermes_contracts.store_api.for_models import (
+    MEDIA_PAGE_BYTES as MEDIA_PAGE_BYTES,
+)
+from hermes_contracts.store_api.for_models import (
+    GetMediaRequest as GetMediaRequest,
+)
+from hermes_contracts.store_api.for_models import (
+    LoginReply as LoginReply,
+)
+from hermes_contracts.store_api.for_models import (
+    LoginRequest as LoginRequest,
+)
+from hermes_contracts.store_api.for_models import (
+    MediaPage as MediaPage,
+)
+from hermes_contracts.store_api.for_models import (
+    PutLoginRequest as PutLoginRequest,
+)
+from hermes_contracts.store_api.for_models import (
+    PutMediaRequest as PutMediaRequest,
+)
+from hermes_contracts.store_api.for_models import (
     RecordUsageRequest as RecordUsageRequest,
+)
+from hermes_contracts.store_api.for_models import (
+    SpentReply as SpentReply,
+)
+from hermes_contracts.store_api.for_models import (
+    SpentRequest as SpentRequest,
 )
 from hermes_contracts.store_api.for_operator import (
     BuryRequest as BuryRequest,
+)
+from hermes_contracts.store_api.for_operator import (
+    ProfileSpend as ProfileSpend,
+)
+from hermes_contracts.store_api.for_operator import (
+    ProfileSpendRequest as ProfileSpendRequest,
+)
+from hermes_contracts.store_api.for_operator import (
+    ProfileSpends as ProfileSpends,
 )
 from hermes_contracts.store_api.for_operator import (
     RaiseEpochReply as RaiseEpochReply,
@@ -174,6 +225,8 @@ LOAD = _method("load", LoadRequest, LoadReply, "agent")
 FREEZE_PROMPT = _method("freeze_prompt", FreezePromptRequest, FreezePromptReply, "agent")
 APPEND = _method("append", AppendRequest, AppendReply, "agent")
 COMMIT = _method("commit", CommitRequest, Empty, "agent")
+COMPACT = _method("compact", CompactRequest, CompactReply, "agent")
+SET_TITLE = _method("set_title", SetTitleRequest, Empty, "agent")
 TAKE_COMMANDS = _method("take_commands", Empty, TakeCommandsReply, "agent")
 FINISH_COMMAND = _method("finish_command", FinishCommandRequest, Empty, "agent")
 
@@ -181,6 +234,8 @@ RAISE_EPOCH = _method("raise_epoch", RaiseEpochRequest, RaiseEpochReply, "operat
 SUMMARIES = _method("summaries", SessionIdsRequest, SessionSummaries, "operator")
 BURY = _method("bury", BuryRequest, Empty, "operator")
 PURGE = _method("purge", SidRequest, Empty, "operator")
+
+PROFILE_SPEND = _method("profile_spend", ProfileSpendRequest, ProfileSpends, "operator")
 
 PUT_COMMAND = _method("put_command", PutCommandRequest, PutCommandReply, "gateway")
 CREATE_SESSION = _method("create_session", CreateSessionRequest, OwnedSession, "gateway")
@@ -192,7 +247,13 @@ GET_TURN = _method("get_turn", GetTurnRequest, Turn, "gateway")
 BEGIN_DELIVERY = _method("begin_delivery", BeginDeliveryRequest, BeginDeliveryReply, "gateway")
 FINISH_DELIVERY = _method("finish_delivery", FinishDeliveryRequest, Empty, "gateway")
 
+PUT_MEDIA = _method("put_media", PutMediaRequest, Empty, "gateway", "agent")
+GET_MEDIA = _method("get_media", GetMediaRequest, MediaPage, "models", "agent")
+
 RECORD_USAGE = _method("record_usage", RecordUsageRequest, Empty, "models")
+SPENT = _method("spent", SpentRequest, SpentReply, "models")
+GET_LOGIN = _method("get_login", LoginRequest, LoginReply, "models")
+PUT_LOGIN = _method("put_login", PutLoginRequest, LoginReply, "models")
 
 METHODS: tuple[Method[BaseModel, BaseModel], ...] = tuple(
     value for value in list(globals().values()) if isinstance(value, Method)

@@ -59,9 +59,13 @@ class JournalEntry(StoreModel):
 
 
 class OpenTurnRequest(StoreModel):
-    """Insert-or-get on (sid, channel account, update id). Counts an attempt when it finds an unfinished turn."""
+    """Insert-or-get on (sid, channel account, update id). Counts an attempt when it finds an unfinished turn.
+
+    `first` is the person's message as the transcript keeps it: written as step 0 when the turn is new, ignored otherwise.
+    """
 
     inbound: Inbound
+    first: Message | None = None
     ack_subject: str
     stream_sequence: int
 
@@ -102,6 +106,12 @@ class LoadReply(StoreModel):
     prompt: FrozenPrompt | None
     messages: tuple[StoredMessage, ...]
     more: bool
+    compactions: int = 0
+    """How often the conversation was compacted; `messages` begin after the last time."""
+    context_tokens: int = 0
+    """What the provider last counted in this conversation, input and output together; 0 when it has not since then."""
+    context_sequence: int = 0
+    """Last message that this count covers."""
 
 
 class FrozenPrompt(StoreModel):
@@ -124,6 +134,45 @@ class FreezePromptReply(StoreModel):
     prompt: FrozenPrompt
 
 
+class CompactRequest(StoreModel):
+    """Begin the conversation's transcript anew, as a step of a turn: nothing is deleted, but `load` starts here.
+
+    `messages` are the whole new transcript (head, summary, tail), at most `MAX_COMPACTED_BYTES` of JSON; they are copies,
+    so a person's transcript does not show them, but for the summary.
+    """
+
+    turn_id: str
+    step: int
+    conversation: ConversationId
+    expected: int = Field(ge=0)
+    """`compactions` that the caller has seen; CONFLICT when there was another one since."""
+    prompt: FrozenPrompt
+    messages: tuple[Message, ...] = Field(min_length=1)
+    summary_index: int = Field(ge=0)
+    """Which of `messages` is the summary."""
+    usage: Usage = Usage()
+    tokens_before: int = 0
+    tokens_after: int = 0
+    journal: tuple[JournalEntry, ...] = ()
+
+
+class CompactReply(StoreModel):
+    """Sequence of the last message written, and how many compactions there are now."""
+
+    sequence: int
+    compactions: int
+
+
+MAX_COMPACTED_BYTES = 300_000
+
+
+class SetTitleRequest(StoreModel):
+    """Name a conversation; the first one names its session too. Kept unless a person named it."""
+
+    conversation: ConversationId
+    title: Annotated[str, StringConstraints(min_length=1, max_length=200)]
+
+
 class AppendRequest(StoreModel):
     """One step of a turn: messages and what they say of tool calls, in one transaction, unique on (turn, step)."""
 
@@ -132,6 +181,8 @@ class AppendRequest(StoreModel):
     messages: tuple[Message, ...]
     journal: tuple[JournalEntry, ...] = ()
     usage: Usage = Usage()
+    context_tokens: int = 0
+    """Input and output tokens of the last model call of this step, as its provider counted them; 0 when there was none."""
 
 
 class AppendReply(StoreModel):
@@ -152,12 +203,21 @@ class CommitRequest(StoreModel):
     reply: str
     """What the person reads, answer or plain error."""
     usage: Usage = Usage()
+    context_tokens: int = 0
+    """As in `AppendRequest`."""
 
 
 class CommandKind(StrEnum):
     """Control commands."""
 
     STOP = "stop"
+    """End the running turn."""
+    STEER = "steer"
+    """Argument `text`: shown to the model after its next tool result, without ending the turn."""
+    REDIRECT = "redirect"
+    """Argument `text`: drop what is being done and do this instead, in the same turn."""
+    COMPRESS = "compress"
+    """Argument `focus`, may be empty: compact the conversation `conversation` when no turn runs."""
 
 
 class Command(StoreModel):

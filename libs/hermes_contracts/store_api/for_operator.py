@@ -6,7 +6,7 @@ from pydantic import Field
 
 from hermes_contracts.conversation import Usage
 from hermes_contracts.envelopes import Inbound, Route
-from hermes_contracts.names import Sid
+from hermes_contracts.names import DnsLabel, ObjectName, Sid
 from hermes_contracts.store_api.base import StoreModel
 
 
@@ -60,3 +60,24 @@ class BuryRequest(StoreModel):
 
     inbound: Inbound
     reason: str
+
+
+class ProfileSpendRequest(StoreModel):
+    """What a Profile's sessions have spent."""
+
+    namespace: DnsLabel
+    profiles: tuple[ObjectName, ...] = Field(max_length=200)
+
+
+class ProfileSpend(StoreModel):
+    """Days and months are UTC's; money in billionths of a US dollar."""
+
+    profile: ObjectName
+    day: Usage
+    month: Usage
+
+
+class ProfileSpends(StoreModel):
+    """Those of the asked Profiles that spent anything this month."""
+
+    profiles: tuple[ProfileSpend, ...]
