@@ -37,7 +37,7 @@ async def start(folder: str) -> tuple[asyncio.subprocess.Process, Sandbox, float
     """A sandboxd of its own, a client, and the seconds from start to greeting."""
     began = time.perf_counter()
     process = await asyncio.create_subprocess_exec(
-        "/usr/bin/python3", "-I", "-S", "-E", str(ROOT / "sandbox_image/sandboxd.py"),
+        "/usr/bin/python3", "-I", "-S", "-E", str(ROOT / "sandbox_image"),
         "--socket", f"{folder}/exec.sock", "--workspace", folder, stderr=asyncio.subprocess.DEVNULL,
     )  # fmt: skip
     sandbox = await Sandbox.connect(f"{folder}/exec.sock", timeout=30)

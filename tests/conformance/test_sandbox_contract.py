@@ -9,6 +9,7 @@ import contextlib
 import os
 import shutil
 import tempfile
+import zipapp
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from inspect_ai.util._sandbox.self_check import *  # noqa: F403
 
 from hermes_agent import sandbox as hermes
 
-DAEMON = Path(__file__).parents[2] / "sandbox_image" / "sandboxd.py"
+DAEMON = Path(__file__).parents[2] / "sandbox_image"
 CANNOT_APPLY = {"test_exec_as_user": "a sandbox has one user and no root (docs/exec-protocol.md)"}
 
 
@@ -83,14 +84,14 @@ async def sandbox_env(request: pytest.FixtureRequest) -> AsyncIterator[HermesSan
         pytest.skip(reason)
     folder = Path(tempfile.mkdtemp(prefix="hermes-conformance-"))
     (folder / "workspace").mkdir()
-    shutil.copy(DAEMON, folder / "sandboxd.py")
+    zipapp.create_archive(DAEMON, folder / "sandboxd.pyz")
     prefix: list[str] = []
     if os.getuid() == 0:
         for path in (folder, folder / "workspace"):
             os.chown(path, 10002, 10000)
         prefix = ["setpriv", "--reuid", "10002", "--regid", "10000", "--clear-groups"]
     process = await asyncio.create_subprocess_exec(
-        *prefix, "/usr/bin/python3", "-I", "-S", "-E", str(folder / "sandboxd.py"), "--socket", str(folder / "exec.sock"),
+        *prefix, "/usr/bin/python3", "-I", "-S", "-E", str(folder / "sandboxd.pyz"), "--socket", str(folder / "exec.sock"),
         "--workspace", str(folder / "workspace"), "--peer-uid", str(os.getuid()), "--allow-root", "/",
     )  # fmt: skip
     client = await hermes.Sandbox.connect(str(folder / "exec.sock"), timeout=20)

@@ -11,7 +11,7 @@ import pytest
 
 from hermes_agent.sandbox import Sandbox
 
-DAEMON = Path(__file__).parents[3] / "sandbox_image" / "sandboxd.py"
+DAEMON = Path(__file__).parents[3] / "sandbox_image"
 
 
 class Daemon:

@@ -17,7 +17,6 @@ PACKAGES = {
     "hermes_agent": "agent_image",
     "hermes_gateway": "gateway_image",
 }
-SINGLE_FILE_BY_DESIGN = {"sandbox_image/sandboxd.py"}
 
 
 def _tracked() -> list[Path]:
@@ -44,7 +43,7 @@ def test_files_can_be_read_in_one_sitting() -> None:
     for path in _python():
         limit = 600 if _relative(path).startswith("tests/") else 400
         lines = len(path.read_text().splitlines())
-        if lines > limit and _relative(path) not in SINGLE_FILE_BY_DESIGN:
+        if lines > limit:
             long.append(f"{_relative(path)}: {lines} > {limit}")
     assert not long
 

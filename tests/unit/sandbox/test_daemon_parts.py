@@ -6,16 +6,18 @@ import sys
 from pathlib import Path
 
 import pytest
-import sandboxd
 from hypothesis import given
 from hypothesis import strategies as st
+from sandboxd.kernel import Cgroup
+from sandboxd.ring import Ring
+from sandboxd.start import parse
 
-SOURCE = Path(sandboxd.__file__ or "")
+SOURCE = Path(__file__).parents[3] / "sandbox_image"
 
 
 @given(st.integers(1, 50), st.lists(st.binary(max_size=30), max_size=30), st.integers(-60, 400), st.integers(0, 60))
 def test_a_ring_is_the_end_of_all_it_was_given(capacity: int, parts: list[bytes], offset: int, limit: int) -> None:
-    ring = sandboxd.Ring(capacity)
+    ring = Ring(capacity)
     for part in parts:
         ring.append(part)
     whole = b"".join(parts)
@@ -26,7 +28,7 @@ def test_a_ring_is_the_end_of_all_it_was_given(capacity: int, parts: list[bytes]
 
 
 def test_single_bytes_cost_no_more_than_their_bytes() -> None:
-    ring = sandboxd.Ring(200_000)
+    ring = Ring(200_000)
     for _ in range(300_000):
         ring.append(b"x")
     assert ring.size == 200_000
@@ -45,7 +47,7 @@ def test_page_cache_does_not_count_as_memory_in_version_2(tmp_path: Path) -> Non
         "memory.current": "900\n", "memory.max": "1000\n", "pids.max": "max\n",
         "memory.stat": "anon 300\ninactive_file 400\nactive_file 100\nshmem 100\n", "memory.events": "oom 1\noom_kill 3\n",
     })  # fmt: skip
-    group = sandboxd.Cgroup(root)
+    group = Cgroup(root)
     assert (group.memory_limit, group.memory_used(), group.pids_limit, group.kernel_kills()) == (1000, 400, 0, 3)
 
 
@@ -56,17 +58,17 @@ def test_page_cache_does_not_count_as_memory_in_version_1(tmp_path: Path) -> Non
         "memory/memory.stat": "total_inactive_file 400\ntotal_active_file 100\n",
         "memory/memory.oom_control": "oom_kill 2\n",
     })  # fmt: skip
-    group = sandboxd.Cgroup(root)
+    group = Cgroup(root)
     assert (group.memory_limit, group.memory_used(), group.pids_limit, group.kernel_kills()) == (1000, 400, 77, 2)
 
 
 def test_no_limit_is_no_limit(tmp_path: Path) -> None:
-    assert sandboxd.Cgroup(tree(tmp_path, {"memory.current": "9", "memory.max": "max"})).memory_limit == 0
-    assert sandboxd.Cgroup(str(tmp_path / "absent")).memory_limit == 0
+    assert Cgroup(tree(tmp_path, {"memory.current": "9", "memory.max": "max"})).memory_limit == 0
+    assert Cgroup(str(tmp_path / "absent")).memory_limit == 0
 
 
 def test_the_command_line() -> None:
-    options = sandboxd.parse(["--socket", "/s", "--peer-uid=7", "--memory-limit-bytes", "auto", "--allow-root", "/a"])
+    options = parse(["--socket", "/s", "--peer-uid=7", "--memory-limit-bytes", "auto", "--allow-root", "/a"])
     assert (options["socket"], options["peer_uid"], options["memory_limit_bytes"], options["allow_root"]) == (
         "/s",
         7,
@@ -74,18 +76,19 @@ def test_the_command_line() -> None:
         ["/a"],
     )
     with pytest.raises(SystemExit, match="--nonsense: unknown"):
-        sandboxd.parse(["--nonsense", "1"])
+        parse(["--nonsense", "1"])
     with pytest.raises(SystemExit, match="--peer-uid: x is not a whole number"):
-        sandboxd.parse(["--peer-uid", "x"])
+        parse(["--peer-uid", "x"])
 
 
-def test_the_file_is_python_3_8() -> None:
-    ast.parse(SOURCE.read_text(), feature_version=(3, 8))
+def test_the_daemon_is_python_3_8() -> None:
+    for path in SOURCE.rglob("*.py"):
+        ast.parse(path.read_text(), feature_version=(3, 8))
 
 
 def test_the_daemon_imports_nothing_slow() -> None:
     """The first command of a cold pod waits for these imports."""
-    code = f"import sys; sys.path.insert(0, {str(SOURCE.parent)!r}); import sandboxd; print(*sys.modules)"
+    code = f"import sys; sys.path.insert(0, {str(SOURCE)!r}); import sandboxd.start; print(*sys.modules)"
     loaded = set(
         subprocess.run([sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=True).stdout.split()
     )

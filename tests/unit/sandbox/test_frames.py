@@ -19,7 +19,7 @@ from hermes_agent.sandbox.errors import BY_CODE, error_for
 from hermes_agent.sandbox.frames import FROM_SANDBOX, HEADER, MAX_PAYLOAD, FrameBuffer, Kind, pack
 from hermes_agent.sandbox.messages import Exit, Listing, parse
 
-DAEMON = Path(__file__).parents[3] / "sandbox_image" / "sandboxd.py"
+DAEMON = Path(__file__).parents[3] / "sandbox_image"
 
 frames = st.lists(
     st.tuples(st.sampled_from(sorted(FROM_SANDBOX)), st.integers(0, 2**32 - 1), st.binary(max_size=3000)), max_size=20

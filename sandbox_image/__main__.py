@@ -1,0 +1,14 @@
+"""`sandboxd.pyz`, or this folder: the daemon, or with `--search JSON` one search."""
+
+import sys
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--search"]:
+        import json
+
+        from sandboxd.search import search
+
+        sys.exit(search(json.loads(sys.argv[2])))
+    from sandboxd.start import main
+
+    main(sys.argv[1:])
