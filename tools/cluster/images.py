@@ -17,11 +17,15 @@ from cluster.toolbox import Toolbox
 
 @dataclass(frozen=True)
 class Recipe:
-    """How one image is made: its Dockerfile, the stage to stop at, and which base stands in for the public one."""
+    """How one image is made: its Dockerfile, the stage to stop at, and which base stands in for the public one.
+
+    One that is not `usual` is made only when it is named.
+    """
 
     dockerfile: Path
     target: str | None = None
     base: str = "python"
+    usual: bool = True
 
 
 RECIPES = {
@@ -29,6 +33,7 @@ RECIPES = {
     "gateway": Recipe(REPOSITORY / "Dockerfile.gateway"),
     "operator": Recipe(REPOSITORY / "Dockerfile.operator"),
     "sandbox": Recipe(REPOSITORY / "Dockerfile.sandbox", target="slim"),
+    "sandbox-full": Recipe(REPOSITORY / "Dockerfile.sandbox", target="full", usual=False),
     "nats": Recipe(HERE / "images/Dockerfile.nats"),
     "postgres": Recipe(HERE / "images/Dockerfile.postgres", base="debian"),
 }
@@ -47,14 +52,14 @@ def inputs_key(recipe: Recipe, arguments: Sequence[str], root: Path = REPOSITORY
 
 
 def build(console: Console, settings: Settings, tools: Toolbox, only: Sequence[str]) -> list[str]:
-    """Build the images named in `only` (all when empty) whose inputs changed; returns their tags.
+    """Build the images named in `only` (the usual ones when empty) whose inputs changed; returns their tags.
 
     Raises ClusterError for a name that is not ours or has no Dockerfile.
     """
     unknown = [name for name in only if name not in RECIPES]
     if unknown:
         raise ClusterError(f"no image {', '.join(unknown)}; there are {', '.join(RECIPES)}")
-    chosen = {name: recipe for name, recipe in RECIPES.items() if not only or name in only}
+    chosen = {name: recipe for name, recipe in RECIPES.items() if (name in only if only else recipe.usual)}
     absent = [recipe.dockerfile.name for recipe in chosen.values() if not recipe.dockerfile.is_file()]
     if absent:
         raise ClusterError(f"not there: {', '.join(absent)}; name the images to build, for example: images nats postgres")
