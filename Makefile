@@ -30,6 +30,7 @@ check: setup ## Lint, types, import rules, generated files
 	.venv/bin/mypy
 	.venv/bin/lint-imports
 	$(PYTHON) tools/generate.py --check
+	$(PYTHON) tools/chart_readme.py --check
 
 unit: setup ## Tests that need nothing but Python
 	$(PYTEST) tests/unit

@@ -13,21 +13,22 @@ import uuid
 from typing import Any
 
 import httpx
+from kubernetes import client, config
 
 from bench.report import emit, percentile
 from hermes_contracts.installation import PORT_API
 from release import helm
 from release.forward import forwarded
-from release.kubectl import CommandFailed, get_all, kubectl, until
+from release.kubectl import get_all, kubectl, until
 
 NAMESPACE = RELEASE = "hermes"
 SAMPLES = 12
 
 
-async def _answer(client: httpx.AsyncClient, session: str) -> float:
+async def _answer(http: httpx.AsyncClient, session: str) -> float:
     body = {"model": "default", "messages": [{"role": "user", "content": "hello"}]}
     started = time.perf_counter()
-    response = await client.post("/v1/chat/completions", json=body, headers={"X-Hermes-Session-Id": session})
+    response = await http.post("/v1/chat/completions", json=body, headers={"X-Hermes-Session-Id": session})
     response.raise_for_status()
     return (time.perf_counter() - started) * 1000
 
@@ -65,17 +66,22 @@ def _bare(template: dict[str, Any], name: str) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": NAMESPACE}, "spec": spec}
 
 
-async def _bare_start(template: dict[str, Any]) -> float:
-    name = f"bare-{uuid.uuid4().hex[:8]}"
-    manifest = json.dumps(_bare(template, name))
+def _create(api: client.CoreV1Api, manifest: dict[str, Any]) -> float:
+    """Create a pod; returns the time before the request, in seconds since the epoch."""
     started = time.time()
-    await kubectl("create", "-f", "-", stdin=manifest)
+    api.create_namespaced_pod(NAMESPACE, manifest)
+    return started
+
+
+async def _bare_start(api: client.CoreV1Api, template: dict[str, Any]) -> float:
+    name = f"bare-{uuid.uuid4().hex[:8]}"
+    started = await asyncio.to_thread(_create, api, _bare(template, name))
 
     async def first_line() -> str:
-        try:
-            return await kubectl("logs", "-n", NAMESPACE, name, "-c", "agent")
-        except CommandFailed:  # not started yet
+        pod = await asyncio.to_thread(api.read_namespaced_pod, name, NAMESPACE)
+        if pod.status.phase != "Running":
             return ""
+        return str(await asyncio.to_thread(api.read_namespaced_pod_log, name, NAMESPACE, container="agent"))
 
     try:
         return (float(await until("the bare pod's first line", first_line)) - started) * 1000
@@ -85,21 +91,25 @@ async def _bare_start(template: dict[str, Any]) -> float:
 
 async def main() -> None:
     """Alternate ours and bare, so that both see the same machine."""
+    config.load_kube_config()
+    api = client.CoreV1Api()
     key = await helm.first_api_key(RELEASE, NAMESPACE)
     ours, bare, phases = list[float](), list[float](), list[dict[str, float]]()
     async with forwarded(f"{RELEASE}-gateway", PORT_API, NAMESPACE) as forward:
         headers = {"Authorization": f"Bearer {key}"}
-        async with httpx.AsyncClient(base_url=forward.url, headers=headers, timeout=120) as client:
+        async with httpx.AsyncClient(base_url=forward.url, headers=headers, timeout=120) as http:
             for _ in range(SAMPLES):
                 chat = f"cold-{uuid.uuid4().hex[:8]}"
-                ours.append(await _answer(client, chat))
-                hot = await _answer(client, chat)
+                ours.append(await _answer(http, chat))
+                hot = await _answer(http, chat)
                 ours[-1] -= hot
                 session = await _session_of(chat)
                 phases.append(session["status"]["startupMilliseconds"])
                 (pod,) = await get_all("pods", NAMESPACE, f"hermes.run/sid={session['status']['id']}")
                 await kubectl("delete", "hs", session["metadata"]["name"], "-n", NAMESPACE, "--wait=true")
-                bare.append(await _bare_start(pod))
+                # What is still ending would slow down what starts.
+                await kubectl("wait", "pod", pod["metadata"]["name"], "-n", NAMESPACE, "--for=delete", "--timeout=60s")
+                bare.append(await _bare_start(api, pod))
     emit("cold_start", ours, what="first answer less a hot turn")
     emit("bare_pod", bare, what="API call to first line of Python, same two containers")
     emit("cold_start_ratio", ratio=round(percentile(ours, 0.5) / percentile(bare, 0.5), 2))

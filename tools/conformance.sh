@@ -3,6 +3,7 @@
 # Arguments are pytest's.
 set -eu
 cd "$(dirname "$0")/.."
+PATH="$PATH:$PWD/.local/uv/bin"
 venv=.local/conformance-venv
 if ! cmp -s locks/conformance.txt "$venv/installed.txt"; then
   uv venv --quiet --clear "$venv"

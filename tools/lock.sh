@@ -8,5 +8,6 @@ lock() { uv pip compile --quiet --universal --generate-hashes --no-emit-index-ur
 for extra in agent operator gateway cli; do lock --extra "$extra" -o "locks/$extra.txt"; done
 lock --extra agent --extra operator --extra gateway --extra cli --extra tracing --group dev -o locks/dev.txt
 lock --group conformance -o locks/conformance.txt
+lock --group peer -o locks/peer.txt
 uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-annotate --custom-compile-command "make lock" \
   --group build -o locks/build.txt
