@@ -28,6 +28,11 @@
 {{- end }}
 {{- end -}}
 
+{{/* Where spans are sent. */}}
+{{- define "hermes.egressTracing" -}}
+{{- toYaml .Values.tracing.egress }}
+{{- end -}}
+
 {{- define "hermes.egressApiServer" -}}
 - ports:
     {{- range .Values.networkPolicy.apiServer.ports }}

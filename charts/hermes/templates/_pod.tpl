@@ -83,6 +83,10 @@ livenessProbe:
   value: {{ .Values.logLevel }}
 - name: HERMES_BUS_URL
   value: {{ include "hermes.busUrl" . }}
+{{- with .Values.tracing.endpoint }}
+- name: HERMES_TRACE_ENDPOINT
+  value: {{ . | quote }}
+{{- end }}
 {{- end -}}
 
 {{/* Ports, resources and probes differ; the update does not: a new pod is ready before an old one goes. */}}
