@@ -1,4 +1,5 @@
-"""Platform time of a hot turn, HTTP in to HTTP out, with an instant model on the local stack; then memory by process."""
+"""Platform time of a hot turn, HTTP in to HTTP out, with an instant model on the local stack; where it goes, by hop, as the
+bus shows it; then memory by process."""
 
 from __future__ import annotations
 
@@ -6,11 +7,17 @@ import asyncio
 import contextlib
 import json
 import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import median
 
 import httpx
+from nats.aio.msg import Msg
 
 from bench.report import emit
+from hermes_contracts.bus_permissions import Permissions
+from hermes_service.bus import connect
 from local_stack.runner import LocalRunner
 from local_stack.stack import Stack, running_stack, stack_folder
 
@@ -39,6 +46,63 @@ def _rounds() -> str:
     return "\n".join(["go", *(f"#script {json.dumps(step)}" for step in (*calls, {"say": "done"}))])
 
 
+@dataclass
+class Hops:
+    """Listens to the bus and notes when the messages of one turn pass. Times are seconds of `perf_counter`."""
+
+    seen: list[tuple[float, str, str]] = field(default_factory=list)
+    """When, subject, reply subject."""
+
+    async def hear(self, message: Msg) -> None:
+        """Note a message."""
+        self.seen.append((time.perf_counter(), message.subject, message.reply))
+
+    def of(self, started: float, ended: float) -> dict[str, float]:
+        """Return the milliseconds between the steps of the turn that ran between two times; {} when one was not seen."""
+        turn = [one for one in self.seen if started <= one[0] <= ended]
+        marks = [("sent", started)]
+        for name, find in (
+            ("gateway_published", lambda s: s.startswith("hermes.in.")),
+            ("agent_opened", lambda s: s.endswith(".open_turn")),
+            ("store_opened", self._reply_to(turn, ".open_turn")),
+            ("agent_committed", lambda s: s.endswith(".commit")),
+            ("store_committed", self._reply_to(turn, ".commit")),
+            ("event_published", lambda s: s.startswith("hermes.event.")),
+        ):
+            at = next((when for when, subject, _ in turn if when >= marks[-1][1] and find(subject)), None)
+            if at is None:
+                return {}
+            marks.append((name, at))
+        marks.append(("answered", ended))
+        return {name: (at - marks[n][1]) * 1000 for n, (name, at) in enumerate(marks[1:])}
+
+    @staticmethod
+    def _reply_to(turn: list[tuple[float, str, str]], method: str) -> Callable[[str], bool]:
+        inbox = next((reply for _, subject, reply in turn if subject.endswith(method)), "")
+        return lambda subject: bool(inbox) and subject == inbox
+
+
+async def _measure_hops(stack: Stack, client: httpx.AsyncClient) -> None:
+    permissions = Permissions((), (">",), "_INBOX.bench")
+    bus = await connect(stack.bus_url, stack.keys.user("bench", permissions), name="bench", inbox="_INBOX.bench")
+    hops, found = Hops(), []
+    await bus.subscribe(">", cb=hops.hear)
+    await bus.flush()
+    for _ in range(SAMPLES):
+        hops.seen.clear()
+        started = time.perf_counter()
+        await _turn(client, "hello")
+        ended = time.perf_counter()
+        await bus.flush()
+        found.append(hops.of(started, ended))
+    await bus.close()
+    whole = [one for one in found if one]
+    medians: dict[str, object] = {
+        f"{name}_ms": round(median(one[name] for one in whole), 2) for name in (whole[0] if whole else {})
+    }
+    emit("hot_turn_hops", (), samples=len(whole), what="median of each step after the one before", **medians)
+
+
 def _resident_mib(pid: int) -> float:
     status = Path(f"/proc/{pid}/status").read_text()
     kib = next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmRSS"))
@@ -62,6 +126,7 @@ async def _measure(stack: Stack) -> None:
             await _turn(client, "hello")
         hot = [await _turn(client, "hello") for _ in range(SAMPLES)]
         emit("hot_turn", hot, what="HTTP in to HTTP out")
+        await _measure_hops(stack, client)
         each = [await _round(client, f"rounds-{n}") for n in range(ROUND_SAMPLES)]
         emit(
             "tool_round_whole_product", each, what=f"mean of {ROUNDS} rounds a turn: model, shell command, two synced writes"

@@ -112,6 +112,32 @@ async def measure_tokens(http: httpx.AsyncClient, headers: dict[str, str], strea
     emit("model_stream: token, provider to client", samples, streams=streams, target_p50_ms=3)
 
 
+async def first_line(http: httpx.AsyncClient, url: str, body: str, headers: dict[str, str]) -> float:
+    """Return the seconds from the request to the first line with text in it."""
+    started = time.perf_counter()
+    found = 0.0
+    async with http.stream("POST", url, content=body, headers=headers) as response:
+        assert response.status_code == 200, await response.aread()
+        async for line in response.aiter_lines():
+            if not found and ('"content"' in line or '"text"' in line):
+                found = time.perf_counter() - started
+    return found
+
+
+async def measure_first(http: httpx.AsyncClient, upstream: str, headers: dict[str, str], calls: int) -> None:
+    """Measure the first token of a provider that answers at once: asked directly, and through the service, in turn."""
+    body = request_of(0).model_dump_json()
+    plain, added = [], []
+    for number in range(calls + 20):
+        one = await first_line(http, f"{upstream}/chat/completions", "{}", {})
+        two = await first_line(http, STREAM_PATH, body, headers)
+        if number >= 20:
+            plain.append(one * 1000)
+            added.append((two - one) * 1000)
+    emit("model_stream: first token, provider alone", plain)
+    emit("model_stream: first token, added by the service", added, target_p50_ms=3)
+
+
 async def measure_calls(
     http: httpx.AsyncClient, pid: int, scripted: str, headers: dict[str, str], calls: int, size: int
 ) -> None:
@@ -155,13 +181,17 @@ async def main() -> None:
         public = key.public_key().public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
         (folder / "public.pem").write_bytes(public)
         upstream = await stack.enter_async_context(listen(lambda r, c: stamped(r, c, flags.tokens, 0.005), "127.0.0.1", 0))
+        instant = await stack.enter_async_context(listen(lambda r, c: stamped(r, c, 1, 0), "127.0.0.1", 0))
         scripted, models = free_port(), free_port()
         secret = {"type": "hermes.run/provider", "data": {"api-key": "k", "hosts": "127.0.0.1"}}
-        model = {
-            "provider": "openai", "name": "m", "baseUrl": f"http://127.0.0.1:{upstream}/v1", "secretRef": {"name": "key"},
-        }  # fmt: skip
+
+        def at(port: int) -> dict[str, object]:
+            url = f"http://127.0.0.1:{port}/v1"
+            return {"model": {"provider": "openai", "name": "m", "baseUrl": url, "secretRef": {"name": "key"}}}
+
         profiles = [
-            {"namespace": "bench", "name": "stamped", "spec": {"model": model}, "secrets": {"key": secret}},
+            {"namespace": "bench", "name": "stamped", "spec": at(upstream), "secrets": {"key": secret}},
+            {"namespace": "bench", "name": "instant", "spec": at(instant), "secrets": {"key": secret}},
             {"namespace": "bench", "name": "scripted", "spec": {"model": {"provider": "scripted", "name": "scripted"}}},
         ]
         (folder / "profiles.yaml").write_text(yaml.safe_dump(profiles))
@@ -193,6 +223,7 @@ async def main() -> None:
         async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{models}", timeout=30) as http:
             for streams in (1, 8):
                 await measure_tokens(http, headers("stamped"), streams)
+            await measure_first(http, f"http://127.0.0.1:{instant}/v1", headers("instant"), flags.calls)
             for size in (0, 200):
                 url = f"http://127.0.0.1:{scripted}/v1"
                 await measure_calls(http, service.pid, url, headers("scripted"), flags.calls, size)

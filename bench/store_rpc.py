@@ -1,4 +1,4 @@
-"""What an agent waits for the store: open_turn, append and commit over the bus, synced to disk, one turn after the other.
+"""What an agent waits for the store: turns of one tool round, over the bus, synced to disk, and a long conversation's load.
 
 Starts its own PostgreSQL, nats-server and store. Run: `PYTHONPATH=libs:gateway_image:. python bench/store_rpc.py [turns]`.
 Prints one JSON line; times are milliseconds.
@@ -7,26 +7,31 @@ Prints one JSON line; times are milliseconds.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import platform
 import sys
 import time
 from collections.abc import Awaitable
+from pathlib import Path
 
 from nats.aio.msg import Msg
 from psycopg import AsyncConnection
 
 from hermes_contracts.bus_permissions import Role
-from hermes_contracts.conversation import Message, Usage
+from hermes_contracts.conversation import Message, ToolCallPart, ToolResultPart, Usage
+from hermes_contracts.conversation import Role as Speaker
 from hermes_contracts.store_api import (
     APPEND,
     COMMIT,
+    LOAD,
     OPEN_TURN,
     SUMMARIES,
     AppendRequest,
     CommitRequest,
     JournalEntry,
+    LoadRequest,
     OpenTurnRequest,
     SessionIdsRequest,
 )  # fmt: skip
@@ -34,6 +39,10 @@ from tests.integration.store.harness import World, awake, new_session, running_s
 
 TEXT = "The build failed because a test expected four and got five. " * 32
 USAGE = Usage(input_tokens=1200, output_tokens=80, model_calls=1)
+CALL = Message(role=Speaker.ASSISTANT, parts=(ToolCallPart(id="call", name="terminal", arguments='{"command":"make"}'),))
+RESULT = Message(role=Speaker.TOOL, parts=(ToolResultPart(call_id="call", name="terminal", text=TEXT),))
+LONG = 2000
+"""Messages of the conversation that is loaded."""
 WARM_UP_TURNS = 20
 PAUSE_SECONDS = 0.005
 """Between calls an agent asks a model or runs a tool; without a pause a call would wait for the relay of the one before."""
@@ -75,21 +84,26 @@ async def measure(world: World, turns: int) -> dict[str, list[float]]:
     for number in range(turns + WARM_UP_TURNS):
         into = samples if number >= WARM_UP_TURNS else {}
         request = OpenTurnRequest(
-            inbound=session.inbound(f"u{number}"), ack_subject=f"$JS.ACK.{number}", stream_sequence=number
+            inbound=session.inbound(f"u{number}"),
+            first=Message.user("hello"),
+            ack_subject=f"$JS.ACK.{number}",
+            stream_sequence=number,
         )
         opened = await timed(into, "open_turn", agent.call(OPEN_TURN, request))
         turn_id = opened.turn_id  # type: ignore[attr-defined]
-        append = AppendRequest(
-            turn_id=turn_id,
-            step=0,
-            messages=(Message.user("hello"), Message.assistant(TEXT)),
-            journal=(JournalEntry(call_id="call", tool="terminal", state="started"),),
-            usage=USAGE,
-        )
-        await timed(into, "append", agent.call(APPEND, append))
+        for step, said, state in ((1, CALL, "started"), (2, RESULT, "finished")):
+            append = AppendRequest(
+                turn_id=turn_id,
+                step=step,
+                messages=(said,),
+                journal=(JournalEntry(call_id="call", tool="terminal", state=state),),
+                usage=USAGE,
+                context_tokens=1280,
+            )
+            await timed(into, "append", agent.call(APPEND, append))
         commit = CommitRequest(
             turn_id=turn_id,
-            step=1,
+            step=3,
             messages=(Message.assistant(TEXT),),
             outcome="done",
             reply=TEXT,
@@ -100,6 +114,42 @@ async def measure(world: World, turns: int) -> dict[str, list[float]]:
         await timed(into, "summaries", operator.call(SUMMARIES, SessionIdsRequest(sids=(session.sid,))))
     await world.close_clients()
     return samples
+
+
+async def measure_load(world: World, rounds: int) -> list[float]:
+    """Time a whole conversation of `LONG` messages, all its pages."""
+    session = new_session()
+    agent = await world.agent(session.sid, await awake(world, session))
+    bodies = [message.model_dump_json() for message in (Message.user("hello"), CALL, RESULT, Message.assistant("done"))]
+    world.rows_change(
+        "insert into messages (sid, sequence, cid, turn_id, step, body) "
+        "select %s, n, %s, 't', n, (%s::text[])[1 + n %% 4] from generate_series(1, %s) n",
+        session.sid, session.conversation, bodies, LONG,
+    )  # fmt: skip
+    samples: dict[str, list[float]] = {}
+
+    async def load() -> None:
+        after, more = 0, True
+        while more:
+            page = await agent.call(LOAD, LoadRequest(conversation=session.conversation, after=after, limit=1000))
+            after, more = page.messages[-1].sequence, page.more
+        assert after == LONG
+
+    for _ in range(rounds):
+        await timed(samples, "load", load())
+    await world.close_clients()
+    return samples["load"]
+
+
+def cpu_seconds(parent: int) -> float:
+    """Return what a process and its children have used of the CPUs."""
+    ticks = 0
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            fields = stat.read_text().rpartition(")")[2].split()
+            if parent in (int(stat.parent.name), int(fields[1])):
+                ticks += int(fields[11]) + int(fields[12])
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 def describe(values: list[float]) -> dict[str, float]:
@@ -116,13 +166,21 @@ def main() -> None:
         store.start()
         try:
             floor = asyncio.run(measure_floor(world, turns))
+            started = {"store": store.process, "postgres": world.postgres.process, "nats": world.nats.process}
+            processes = {name: process.pid for name, process in started.items() if process is not None}
+            before = {name: cpu_seconds(pid) for name, pid in processes.items()}
             samples = asyncio.run(measure(world, turns))
+            used = {name: cpu_seconds(pid) - before[name] for name, pid in processes.items()}
+            samples[f"load_{LONG}_messages"] = asyncio.run(measure_load(world, 20))
         finally:
             store.terminate()
     result = {
         "bench": "store_rpc",
         "samples": turns,
         "milliseconds": {name: describe(values) for name, values in samples.items()},
+        "cpu_milliseconds_a_turn": {
+            name: round(seconds * 1000 / (turns + WARM_UP_TURNS), 2) for name, seconds in used.items()
+        },
         "floor": {name: describe(values) for name, values in floor.items()},
         "machine": {"cpus": os.cpu_count(), "platform": platform.platform(), "load": os.getloadavg()[0]},
     }

@@ -17,7 +17,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from bench.report import emit, percentile
-from hermes_agent.loop.limits import Limits
+from hermes_agent.loop.limits import GuardrailLimits, Limits
 from hermes_agent.loop.outcome import Outcome
 from hermes_agent.loop.ports import Store
 from hermes_agent.loop.run import TurnRunner
@@ -56,10 +56,12 @@ class Stopwatch(ScriptedModel):
 
 async def turn(store: Store, sandbox: SandboxPort, model: ScriptedModel) -> Outcome:
     tools = tools_of(CONFIG.toolsets)
-    limits = Limits(max_iterations=ROUNDS + 10, repeat_notice=10**9)
+    limits = Limits(max_iterations=2 * ROUNDS, guardrails=GuardrailLimits(repeat_notice=10**9))
     loop = TurnLoop(store, model, Toolbox(tools, sandbox), limits, Deltas(), random.Random(1))
     runner = TurnRunner(CONFIG, store, loop, tools, limits)
-    opened = await store.call(OPEN_TURN, OpenTurnRequest(inbound=inbound(), ack_subject="$JS.ACK.x", stream_sequence=1))
+    first = runner.opening(inbound())
+    request = OpenTurnRequest(inbound=inbound(), first=first, ack_subject="$JS.ACK.x", stream_sequence=1)
+    opened = await store.call(OPEN_TURN, request)
     return await runner.run(inbound(), opened, StopSignal())
 
 
@@ -100,7 +102,7 @@ async def whole() -> None:
         workspace, socket = Path(folder) / "workspace", Path(folder) / "exec.sock"
         workspace.mkdir()
         daemon = await asyncio.create_subprocess_exec(
-            sys.executable, "-I", "-S", str(ROOT / "sandbox_image" / "sandboxd.py"),
+            sys.executable, "-I", "-S", str(ROOT / "sandbox_image"),
             "--socket", str(socket), "--workspace", str(workspace),
         )  # fmt: skip
         store, sandbox, clients = FakeStore(), SandboxAdapter(str(socket)), list[Client]()

@@ -12,10 +12,14 @@ from dataclasses import dataclass
 
 import structlog
 
+from hermes_agent.compression.compaction import Compactor
 from hermes_agent.loop.limits import Limits
 from hermes_agent.loop.run import TurnRunner
+from hermes_agent.loop.title import Titles
 from hermes_agent.loop.turn import TurnLoop
 from hermes_agent.model.client import HttpModelClient
+from hermes_agent.prompt.builder import SessionPrompts
+from hermes_agent.prompt.directory_hints import DirectoryHints
 from hermes_agent.settings import SessionFolder
 from hermes_agent.tools.executor import Toolbox
 from hermes_agent.tools.registry import tools_of
@@ -63,6 +67,8 @@ def limits_of(config: AgentConfig) -> Limits:
     return Limits(
         max_iterations=config.max_iterations,
         max_turn_seconds=config.max_turn_seconds,
+        max_turn_tokens=config.max_turn_tokens,
+        max_turn_cost_nano_usd=config.max_turn_cost_nano_usd,
         max_output_tokens=config.max_output_tokens,
     )
 
@@ -91,17 +97,18 @@ async def run(folder: SessionFolder, clock: Clock) -> ExitCode:
     tools = tools_of(config.toolsets)
     limits = limits_of(config)
     deltas = BusDeltas(client, config.sid, config.epoch)
-    loop = TurnLoop(store, model, Toolbox(tools, sandbox), limits, deltas, random.Random())
-    commands = Commands(store)
-    worker = Worker(
-        client,
-        store,
-        TurnRunner(config, store, loop, tools, limits),
-        Inbox(client, config.sid, config.epoch),
-        commands,
-        Reporter(store, socket.gethostname()),
-        deltas,
+    hints = DirectoryHints(sandbox, config.workspace_path) if config.context_files else None
+    prompts = SessionPrompts(config, tools, sandbox)
+    titles = Titles(store, model)
+    compactor = Compactor(store, model, deltas, config.compression, model.window, prompts.rebuild)
+    loop = TurnLoop(store, model, Toolbox(tools, sandbox), limits, deltas, random.Random(), compactor, hints)
+    runner = TurnRunner(
+        config, store, loop, tools, limits, prompts=prompts, by_hand=compactor, on_first=titles.first_exchange
     )
+    commands = Commands(store, runner)
+    reporter = Reporter(store, socket.gethostname())
+    inbox = Inbox(client, config.sid, config.epoch)
+    worker = Worker(client, store, runner, inbox, commands, reporter, deltas, (titles,))
     reconnected.append(worker.reconnected)
     orders = Orders(
         client,

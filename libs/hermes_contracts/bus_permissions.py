@@ -46,12 +46,28 @@ def agent_permissions(sid: str, epoch: int) -> Permissions:
     )
 
 
+def warm_permissions(uid: str) -> Permissions:
+    """Return what a pod that waits for a session may do: say that it is there, and be told who it is."""
+    return Permissions(
+        publish=(subjects.warm_hello(uid),),
+        subscribe=(subjects.warm_claim(uid),),
+        inbox=subjects.warm_inbox(uid),
+    )
+
+
 _SERVICES: dict[Role, tuple[tuple[str, ...], tuple[str, ...]]] = {
     Role.OPERATOR: (
         # Streams, consumers and buckets are the operator's to make; messages in them are not its to read or write,
         # apart from the routing header of a pending message and the projections.
-        ("$JS.API.>", "$KV.hermes-profiles.>", "hermes.ctl.>", "hermes.svc.operator.*", "hermes.in.*.*"),
-        (subjects.WAKE, "hermes.store.*.*.report", "$KV.hermes-profiles.>"),
+        (
+            "$JS.API.>",
+            "$KV.hermes-profiles.>",
+            "hermes.ctl.>",
+            "hermes.warm.claim.*",
+            "hermes.svc.operator.*",
+            "hermes.in.*.*",
+        ),
+        (subjects.WAKE, "hermes.store.*.*.report", "hermes.warm.hello.*", "$KV.hermes-profiles.>"),
     ),
     Role.GATEWAY: (
         (
@@ -70,7 +86,12 @@ _SERVICES: dict[Role, tuple[tuple[str, ...], tuple[str, ...]]] = {
             f"$JS.ACK.{subjects.EVENTS_STREAM}.>",
             *(
                 f"$JS.API.{call}.KV_{bucket}{tail}"
-                for bucket in (subjects.PROFILES_BUCKET, subjects.LEASES_BUCKET, subjects.IDEMPOTENCY_BUCKET)
+                for bucket in (
+                    subjects.PROFILES_BUCKET,
+                    subjects.LEASES_BUCKET,
+                    subjects.IDEMPOTENCY_BUCKET,
+                    subjects.RESPONSES_BUCKET,
+                )
                 for call, tail in (
                     ("STREAM.INFO", ""),
                     ("STREAM.MSG.GET", ""),
@@ -84,6 +105,7 @@ _SERVICES: dict[Role, tuple[tuple[str, ...], tuple[str, ...]]] = {
             ),
             f"$KV.{subjects.LEASES_BUCKET}.>",
             f"$KV.{subjects.IDEMPOTENCY_BUCKET}.*",
+            f"$KV.{subjects.RESPONSES_BUCKET}.*",
             "$JS.FC.>",
         ),
         ("hermes.delta.*.*", "hermes.event.*"),

@@ -43,6 +43,42 @@ class Route(_Envelope):
     key: RoutingKey
 
 
+class Target(BaseModel):
+    """A chat that an answer is sent to."""
+
+    model_config = ConfigDict(frozen=True)
+
+    channel: Annotated[str, StringConstraints(max_length=32)]
+    account: Annotated[str, StringConstraints(max_length=256)]
+    chat: Annotated[str, StringConstraints(max_length=256)] = ""
+    thread: Annotated[str, StringConstraints(max_length=256)] = ""
+
+
+class EarlierAnswer(BaseModel):
+    """What another scheduled job said last."""
+
+    model_config = ConfigDict(frozen=True)
+
+    job: ObjectName
+    text: Annotated[str, StringConstraints(max_length=16_000)]
+
+
+class CronRun(BaseModel):
+    """What makes a message a scheduled run: nobody waits for its answer, and `deliver` says who is sent it."""
+
+    model_config = ConfigDict(frozen=True)
+
+    job: ObjectName
+    run: Annotated[str, StringConstraints(max_length=64)]
+    """Which one: its scheduled minute in UTC, or `now-` and a hash."""
+    toolsets: Annotated[tuple[str, ...], Field(max_length=16)] | None = None
+    """Narrows the Profile's; None does not. A name that the Profile has not fails the run."""
+    script: Annotated[str, StringConstraints(max_length=32_768)] = ""
+    no_agent: bool = False
+    context: Annotated[tuple[EarlierAnswer, ...], Field(max_length=5)] = ()
+    deliver: Annotated[tuple[Target, ...], Field(max_length=8)] = ()
+
+
 class Inbound(_Envelope):
     """One message of a person, as the agent gets it.
 
@@ -64,6 +100,8 @@ class Inbound(_Envelope):
     """What the caller adds to the system prompt; counts for the first turn of a conversation, then it is frozen."""
     received_at: float
     """Seconds since the epoch."""
+    run: CronRun | None = None
+    """Set when the clock sends it and not a person."""
 
 
 def message_id(sid: str, channel: str, account: str, update_id: str) -> str:
@@ -129,6 +167,12 @@ class Outbound(_Envelope):
     chat: str
     thread: str
     text: str
+    target: int = 0
+    """Which of several places this is for; parts of one wait for each other and for nobody else's."""
+    namespace: str = ""
+    """Namespace of the session, as the store knows it; an account that is not bound to it refuses the message."""
+    traceparent: str = ""
+    """Trace of the turn that made the answer; empty when it has none."""
 
 
 class ControlHint(_Envelope):

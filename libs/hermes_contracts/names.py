@@ -20,12 +20,26 @@ LABEL_PROFILE = f"{GROUP}/profile"
 LABEL_COMPONENT = "app.kubernetes.io/component"
 LABEL_PART_OF = "app.kubernetes.io/part-of"
 LABEL_EGRESS = f"{GROUP}/egress"
+LABEL_CRON = f"{GROUP}/cron"
+"""On the sessions of runs: UID of their HermesCronJob."""
+
+LABEL_POOL = f"{GROUP}/pool"
+"""On pods that wait for a session, and gone from those that have one: the class they were made for."""
+
+ANNOTATION_BUS_KEY = f"{GROUP}/bus-key"
+"""On pods that waited: public key of the session credential, whose private half only the agent holds."""
+ANNOTATION_RUN_NOW = f"{GROUP}/run-now"
+"""On a HermesCronJob: each new value starts one run."""
 
 FIELD_MANAGER = "hermes-operator"
+FINALIZER_PURGE = f"{GROUP}/purge"
+"""On sessions with `deletionPolicy: Purge` only: holds the object until the session's data is gone."""
 PROVIDER_SECRET_TYPE = f"{GROUP}/provider"
 
 MAX_NAME = 52
 """Longest name of an object of ours, in characters: leaves room for suffixes of children within a DNS label's 63."""
+MAX_CRON_NAME = 40
+"""The same for a HermesCronJob."""
 
 SID_PATTERN = r"^s[a-z2-7]{25}$"
 Sid = Annotated[str, StringConstraints(pattern=SID_PATTERN)]
@@ -75,6 +89,11 @@ def conversation_id(*parts: str) -> str:
     return "c" + _hash("conversation", *parts)[:25]
 
 
+def media_id(data: bytes) -> str:
+    """Derive the id of a medium from its bytes: the same picture has the same id."""
+    return "m" + base64.b32encode(hashlib.sha256(data).digest()).decode().lower()[:25]
+
+
 def object_name(*parts: str, limit: int = MAX_NAME) -> str:
     """Make one DNS label of free text: readable start, hash at the end, at most `limit` characters."""
     readable = re.sub(r"[^a-z0-9]+", "-", "-".join(parts).lower()).strip("-")
@@ -101,3 +120,17 @@ def credentials_name(session: str, epoch: int) -> str:
 def workspace_name(session: str) -> str:
     """Name of the PersistentVolumeClaim that keeps a session's workspace."""
     return f"{session}-workspace"
+
+
+CRON_CHANNEL = "cron"
+"""Channel of scheduled runs: account is the UID of the HermesCronJob, chat and update id name the run."""
+
+
+def cron_session_name(job: str, job_uid: str, run: str) -> str:
+    """Name of the HermesSession of a run: one a job and run, so the API server refuses a second."""
+    return object_name(job, run, job_uid)
+
+
+def cron_owner(namespace: str, job: str) -> str:
+    """Owner of the sessions of a job's runs."""
+    return f"{CRON_CHANNEL}:{namespace}/{job}"

@@ -24,6 +24,8 @@ PROFILES_BUCKET = "hermes-profiles"
 LEASES_BUCKET = "hermes-leases"
 IDEMPOTENCY_BUCKET = "hermes-idempotency"
 """Idempotency-Keys of API callers, each with a digest of its message; entries live for a day."""
+RESPONSES_BUCKET = "hermes-responses"
+"""Which message a response of OpenAI's Responses API is, and its metadata; entries live for 30 days."""
 
 
 def _bucket(sid: str, count: int) -> int:
@@ -105,6 +107,16 @@ def agent_store(sid: str, epoch: int, method: str) -> str:
     return f"hermes.store.{sid}.{epoch}.{method}"
 
 
+def warm_hello(uid: str) -> str:
+    """What a pod that waits for a session says of itself."""
+    return f"hermes.warm.hello.{uid}"
+
+
+def warm_claim(uid: str) -> str:
+    """Where a waiting pod is given its identity."""
+    return f"hermes.warm.claim.{uid}"
+
+
 def service_store(role: str, method: str) -> str:
     """Subject of a store method called by one of our services."""
     return f"hermes.svc.{role}.{method}"
@@ -118,3 +130,8 @@ def agent_inbox(sid: str, epoch: int) -> str:
 def service_inbox(role: str) -> str:
     """Inbox prefix of a service."""
     return f"_INBOX.svc-{role}"
+
+
+def warm_inbox(uid: str) -> str:
+    """Inbox prefix of a waiting pod, which has no right to receive anything there."""
+    return f"_INBOX.warm.{uid}"

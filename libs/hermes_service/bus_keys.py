@@ -26,6 +26,11 @@ def _new_seed(prefix: int) -> str:
     return str(nkeys.encode_seed(secrets.token_bytes(32), prefix).decode())
 
 
+def new_user_seed() -> str:
+    """Make the seed of a user's key: whoever holds it may ask for a JWT by its public key."""
+    return _new_seed(nkeys.PREFIX_BYTE_USER)
+
+
 def public_key_of(seed: str) -> str:
     """Return the public nkey of a seed."""
     return str(nkeys.from_seed(seed.encode()).public_key.decode())
@@ -87,7 +92,7 @@ class BusKeys:
 
     def user(self, name: str, permissions: Permissions, *, lifetime_seconds: int | None = None) -> BusCredentials:
         """Make a user's credential."""
-        seed = _new_seed(nkeys.PREFIX_BYTE_USER)
+        seed = new_user_seed()
         return BusCredentials(self.user_jwt(public_key_of(seed), name, permissions, lifetime_seconds=lifetime_seconds), seed)
 
     def user_jwt(self, public: str, name: str, permissions: Permissions, *, lifetime_seconds: int | None = None) -> str:

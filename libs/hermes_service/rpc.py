@@ -18,10 +18,12 @@ from nats.errors import NoRespondersError
 from nats.errors import TimeoutError as NatsTimeout
 from pydantic import BaseModel, ValidationError
 
-from hermes_contracts import subjects
+from hermes_contracts import PROTOCOL_VERSION, subjects
 from hermes_contracts.bus_permissions import may_reply_to
-from hermes_contracts.errors import ErrorCode, HermesError
+from hermes_contracts.envelopes import HEADER_TRACE
+from hermes_contracts.errors import ErrorBody, ErrorCode, HermesError
 from hermes_contracts.store_api import METHODS, Method, Reply
+from hermes_service import tracing
 
 log = structlog.get_logger()
 
@@ -46,10 +48,14 @@ class StoreClient:
         patience = self._patience_seconds if patience_seconds is None else patience_seconds
         deadline = time.monotonic() + patience
         payload = request.model_dump_json().encode()
+        trace = tracing.current()
+        headers = {HEADER_TRACE: trace} if trace else None
         pause = 0.05
         while True:
             try:
-                message = await self._bus.request(self._subject(method.name), payload, timeout=timeout_seconds)
+                message = await self._bus.request(
+                    self._subject(method.name), payload, timeout=timeout_seconds, headers=headers
+                )
                 return _read_reply(method, message.data)
             except HermesError as error:
                 if not error.retryable or time.monotonic() + pause > deadline:
@@ -79,7 +85,14 @@ class Caller:
     epoch: int = 0
 
 
-Handler = Callable[[Caller, BaseModel], Awaitable[BaseModel]]
+@dataclass(frozen=True)
+class Encoded:
+    """A method's answer as JSON text: for pages of what is JSON already, which need not be read to be sent."""
+
+    json: str
+
+
+Handler = Callable[[Caller, BaseModel], Awaitable[BaseModel | Encoded]]
 
 
 def parse_subject(subject: str) -> tuple[Caller, str] | None:
@@ -132,16 +145,30 @@ class RpcServer:
             log.warning("rpc.refused", subject=message.subject[:200], reason="reply subject is not the caller's inbox")
             return
         caller, name = parsed
+        if message.headers:
+            tracing.adopt(message.headers.get(HEADER_TRACE))
         started = time.perf_counter()
-        reply = await self._dispatch(caller, name, message.data)
-        code = reply.error.code if reply.error else "ok"
+        error, reply = await self._dispatch(caller, name, message.data)
+        code = error.code if error else "ok"
         log.debug(
             "rpc.call", method=name, role=caller.role, sid=caller.sid, code=code, seconds=time.perf_counter() - started
         )
         if message.reply:
-            await self._bus.publish(message.reply, reply.model_dump_json().encode())
+            await self._bus.publish(message.reply, reply)
 
-    async def _dispatch(self, caller: Caller, name: str, data: bytes) -> Reply:
+    async def _dispatch(self, caller: Caller, name: str, data: bytes) -> tuple[ErrorBody | None, bytes]:
+        """Return what went wrong, if anything did, and the reply."""
+        try:
+            result = await self._serve(caller, name, data)
+            # A `Reply`, put together as text: pages of transcripts are too big to be turned into JSON twice.
+            text = result.json if isinstance(result, Encoded) else result.model_dump_json()
+            return None, b'{"version":%d,"result":%s,"error":null}' % (PROTOCOL_VERSION, text.encode())
+        except HermesError as error:
+            body = error.body()
+            return body, Reply(error=body).model_dump_json().encode()
+
+    async def _serve(self, caller: Caller, name: str, data: bytes) -> BaseModel | Encoded:
+        """Return the method's answer. Raises HermesError and nothing else."""
         try:
             method = _BY_NAME.get(name)
             if method is None or name not in self._handlers:
@@ -149,16 +176,15 @@ class RpcServer:
             if caller.role not in method.callers:
                 raise HermesError(ErrorCode.FORBIDDEN, f"{caller.role[:32]} may not call {name}")
             request = method.request.model_validate_json(data)
-            result = await self._handlers[name](caller, request)
-            return Reply(result=result.model_dump(mode="json"))
+            return await self._handlers[name](caller, request)
         except ValidationError as error:
             where = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()[:5])
-            return Reply(error=HermesError(ErrorCode.INVALID, f"{name}: {where}").body())
-        except HermesError as error:
-            return Reply(error=error.body())
-        except Exception:  # the outermost loop of a request: a bug must not stop the next one
+            raise HermesError(ErrorCode.INVALID, f"{name}: {where}") from error
+        except HermesError:
+            raise
+        except Exception as error:  # the outermost loop of a request: a bug must not stop the next one
             log.exception("rpc.failed", method=name, role=caller.role)
-            return Reply(error=HermesError(ErrorCode.INTERNAL, f"{name} failed", retryable=True).body())
+            raise HermesError(ErrorCode.INTERNAL, f"{name} failed", retryable=True) from error
 
 
 def agent_store_client(bus: Client, sid: str, epoch: int, *, patience_seconds: float = 120.0) -> StoreClient:

@@ -63,6 +63,7 @@ async def ensure_streams(js: JetStreamContext) -> None:
         KeyValueConfig(bucket=subjects.PROFILES_BUCKET, history=1, storage=StorageType.FILE),
         KeyValueConfig(bucket=subjects.LEASES_BUCKET, history=1, storage=StorageType.FILE, ttl=15),
         KeyValueConfig(bucket=subjects.IDEMPOTENCY_BUCKET, history=1, storage=StorageType.FILE, ttl=86_400),
+        KeyValueConfig(bucket=subjects.RESPONSES_BUCKET, history=1, storage=StorageType.FILE, ttl=30 * 86_400),
     ):
         try:
             await js.key_value(bucket.bucket)

@@ -36,6 +36,12 @@ def current() -> str:
     return _current.get()
 
 
+def adopt(header: str | None) -> None:
+    """Make a caller's trace context, if it is well formed, that of the present task."""
+    if header and _FORMAT.match(header):
+        _current.set(header)
+
+
 @contextmanager
 def span(name: str, traceparent: str, **attributes: str | int | float) -> Iterator[str]:
     """Run a piece of work as a span of a trace: binds the trace id to the log lines and exports it when configured."""

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import signal
 import time
-from collections import Counter
 from collections.abc import Coroutine
 from typing import Any
 
@@ -16,32 +15,43 @@ from nats.aio.client import Client
 from hermes_contracts.bus_permissions import Role, service_permissions
 from hermes_contracts.errors import HermesError
 from hermes_contracts.projection import ProfileProjection
-from hermes_operator import bootstrap, metrics
+from hermes_operator import bootstrap
 from hermes_operator.arrivals import ArrivalPass
 from hermes_operator.bus import BusDoor
 from hermes_operator.cluster.cache import Cache
 from hermes_operator.cluster.client import ClusterClient, Reach
 from hermes_operator.cluster.errors import ClusterError
 from hermes_operator.cluster.events import EventRecorder
+from hermes_operator.cron.passes import CronPass
+from hermes_operator.cron.post import Post
 from hermes_operator.engine.election import Elector, LeaseTerms
 from hermes_operator.engine.queue import WorkQueue
 from hermes_operator.engine.workers import Workers
 from hermes_operator.launch import Launcher
+from hermes_operator.lists import Lists
+from hermes_operator.mail import Mail
 from hermes_operator.namespaces import Namespaces
 from hermes_operator.observer import Observer
 from hermes_operator.pending import PendingBoard
+from hermes_operator.pool.claims import Claims
+from hermes_operator.pool.passes import HandoverPass, PoolPass
 from hermes_operator.profiles import ProfilePass
-from hermes_operator.reconcile.status import State
+from hermes_operator.reconcile.model import Limits
 from hermes_operator.resync import Resync
+from hermes_operator.secret_watch import SecretWatch
 from hermes_operator.sessions import SessionPass
 from hermes_operator.settings import OperatorSettings
-from hermes_operator.state import Key, Shared, profile_key, session_key
+from hermes_operator.spending import Spending
+from hermes_operator.state import Key, Shared, cron_key, pool_key, profile_key, session_key
 from hermes_operator.surroundings import Surroundings
+from hermes_operator.sweep import Sweep
+from hermes_operator.undertaker import Undertaker
 from hermes_operator.watch import watch
+from hermes_operator.watched import watched_kinds
 from hermes_service.bus import connect
 from hermes_service.operations import Operations
-from hermes_service.rpc import service_store_client
-from hermes_service.signing import Verifier
+from hermes_service.rpc import StoreClient, service_store_client
+from hermes_service.signing import Signer, Verifier
 
 log = structlog.get_logger()
 
@@ -58,7 +68,9 @@ class Operator:
         self._namespaces = Namespaces(client, time.monotonic)
         self._shared = Shared(WorkQueue(time.time), Cache(), PendingBoard(time.monotonic))
         self._observer = Observer(self._shared, self._namespaces)
-        self._resync = Resync(client, self._shared, self._observer, settings.tenants)
+        kinds = watched_kinds(self._shared, self._observer)
+        self._lists = Lists(client, kinds, settings.tenants)
+        self._resync = Resync(self._lists)
         terms = LeaseTerms(settings.namespace, f"{settings.release}-operator", settings.pod_name, settings.lease_seconds)
         self._elector = Elector(client, terms, time.monotonic)
         self._synced = asyncio.Event()
@@ -89,23 +101,19 @@ class Operator:
             try:
                 for tenant in self._settings.tenants:
                     await self._namespaces.get(tenant)
-                await self._resync.fill()
+                await self._lists.fill()
                 break
             except ClusterError as error:
                 log.warning("observe.waiting", error=error.message[:300])
                 await asyncio.sleep(_RETRY_SECONDS)
+        self._shared.cache.synced = True
         self._synced.set()
         log.info("observe.synced", sessions=len(self._shared.cache.sessions.all()))
-        takes = {
-            "hermessessions": self._observer.take_session,
-            "profiles": self._observer.take_profile,
-            "pods": self._observer.take_pod,
-        }
         async with asyncio.TaskGroup() as group:
             checks = group.create_task(self._check_often())
             started = asyncio.Event()
             signals = group.create_task(self._claim_signals(started))
-            await watch(self._client.configuration, self._settings.tenants, takes, started)
+            await watch(self._client.configuration, self._settings.tenants, self._lists.kinds, started)
             checks.cancel()
             signals.cancel()
         raise _Stopped
@@ -144,7 +152,8 @@ class Operator:
         self._bus = client
         await self._observer.listen(client)
         group.create_task(surroundings.keep_fresh())
-        return _Bus(client, BusDoor(client, Verifier(keys.gateway_public_key)), keys, surroundings)
+        verifier = Verifier(keys.gateway_public_key)
+        return _Bus(client, BusDoor(client, verifier), Mail(client, verifier), keys, surroundings)
 
     async def _dial(self, keys: bootstrap.Keys, inbox: str) -> Client:
         while True:
@@ -167,21 +176,31 @@ class Operator:
     async def _lead(self, connected: asyncio.Task[_Bus]) -> None:
         """Do what only one replica does."""
         self._shared.memories.forget_all()
+        self._shared.warm.lead()
         await self._bootstrap()
         bus = await asyncio.shield(connected)
         await bootstrap.make_streams(bus.client)
-        self._workers = self._build_workers(bus)
+        store = service_store_client(bus.client, Role.OPERATOR.value)
+        spending, secrets = Spending(store, self._shared), SecretWatch(self._client, self._shared)
+        self._workers = self._build_workers(bus, store, spending, secrets)
         await self._synced.wait()
         await self._read_projections(bus.door)
-        await self._sweep_once(bus.door)
+        sweep = Sweep(bus.door, bus.mail, self._shared, self._observer, self._settings.sweep_seconds)
+        await sweep.once()
         for profile in self._shared.cache.profiles.all():
             self._shared.queue.add(profile_key(profile.namespace, profile.name))
         for session in self._shared.cache.sessions.all():
             self._shared.queue.add(session_key(session.namespace, session.name))
+        for job in self._shared.cache.cron_jobs.all():
+            self._shared.queue.add(cron_key(job.namespace, job.name))
+        for tenant in self._settings.tenants:
+            self._shared.queue.add(pool_key(tenant))
         log.info("leader.working", sessions=len(self._shared.cache.sessions.all()))
         async with asyncio.TaskGroup() as group:
             group.create_task(self._workers.run())
-            group.create_task(self._sweep(bus.door))
+            group.create_task(sweep.run())
+            group.create_task(secrets.run())
+            group.create_task(spending.run())
 
     async def _bootstrap(self) -> None:
         while True:
@@ -194,11 +213,20 @@ class Operator:
             else:
                 return
 
-    def _build_workers(self, bus: _Bus) -> Workers:
+    def _build_workers(self, bus: _Bus, store: StoreClient, spending: Spending, secrets: SecretWatch) -> Workers:
         settings, shared, installation = self._settings, self._shared, bus.surroundings.installation
         events = EventRecorder(self._client, settings.pod_name, time.monotonic)
-        store = service_store_client(bus.client, Role.OPERATOR.value)
-        launcher = Launcher(self._client, bus.door, store, shared, installation, bus.keys.minter, events)
+        undertaker = Undertaker(store, bus.mail)
+        minter = bus.keys.minter
+        claims = Claims(self._client, bus.door, shared, installation, minter)
+        launcher = Launcher(self._client, bus.door, store, shared, installation, minter, events, undertaker, claims)
+        limits = Limits(
+            asleep_ttl=settings.asleep_ttl_seconds,
+            renew=settings.renew_seconds,
+            silence=settings.silence_seconds,
+            bury=settings.bury_seconds,
+            bury_suspended=settings.bury_suspended_seconds,
+        )
         sessions = SessionPass(
             client=self._client,
             bus=bus.door,
@@ -208,15 +236,36 @@ class Operator:
             namespaces=self._namespaces,
             launcher=launcher,
             events=events,
-            asleep_ttl_seconds=settings.asleep_ttl_seconds,
+            mail=bus.mail,
+            limits=limits,
         )
-        profiles = ProfilePass(self._client, bus.door, shared, installation, self._namespaces, events)
-        arrivals = ArrivalPass(self._client, bus.door, shared, self._namespaces, frozenset(settings.tenants))
+        profiles = ProfilePass(self._client, bus.door, shared, installation, self._namespaces, events, secrets, spending)
+        crons = CronPass(
+            client=self._client,
+            bus=bus.door,
+            store=store,
+            shared=shared,
+            namespaces=self._namespaces,
+            events=events,
+            post=Post(bus.client.jetstream(), Signer(bus.keys.gateway_seed)),
+            wake=self._observer.wake,
+            clock_skew=lambda: self._client.clock_skew,
+        )
+        tenants = frozenset(settings.tenants)
+        arrivals = ArrivalPass(self._client, bus.door, shared, self._namespaces, tenants, undertaker, settings.bury_seconds)
 
         async def gone(key: Key) -> None:
             await bus.door.delete_consumer(key.namespace, int(key.name))
 
-        passes = {"session": sessions.run, "profile": profiles.run, "arrival": arrivals.run, "gone": gone}
+        passes = {
+            "session": sessions.run,
+            "profile": profiles.run,
+            "cron": crons.run,
+            "arrival": arrivals.run,
+            "gone": gone,
+            "pool": PoolPass(self._client, shared, installation, minter).run,
+            "handover": HandoverPass(self._client, bus.door, shared, claims, launcher.facts_of).run,
+        }
         return Workers(shared.queue, passes, settings.workers)
 
     async def _read_projections(self, door: BusDoor) -> None:
@@ -236,34 +285,16 @@ class Operator:
             with contextlib.suppress(ValueError):
                 self._shared.projections[name] = ProfileProjection.model_validate_json(data)
 
-    async def _sweep(self, door: BusDoor) -> None:
-        while True:
-            await asyncio.sleep(self._settings.sweep_seconds)
-            await self._sweep_once(door)
-
-    async def _sweep_once(self, door: BusDoor) -> None:
-        """Look at every session with messages waiting: the net under wakes that were lost."""
-        try:
-            counts = await door.pending_everywhere()
-        except HermesError as error:
-            log.warning("sweep.failed", error=error.message[:200])
-            return
-        self._shared.pending.swept(counts)
-        for sid in counts:
-            self._observer.look_at(sid)
-        states = Counter(session.status.state for session in self._shared.cache.sessions.all())
-        for state in State:
-            metrics.SESSIONS.labels(state.value).set(states.get(state.value, 0))
-
 
 class _Stopped(Exception):
     """A signal asked for the end."""
 
 
 class _Bus:
-    def __init__(self, client: Client, door: BusDoor, keys: bootstrap.Keys, surroundings: Surroundings) -> None:
+    def __init__(self, client: Client, door: BusDoor, mail: Mail, keys: bootstrap.Keys, surroundings: Surroundings) -> None:
         self.client = client
         self.door = door
+        self.mail = mail
         self.keys = keys
         self.surroundings = surroundings
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import structlog
 from nats.aio.client import Client
@@ -37,6 +37,8 @@ class Keys:
 
     minter: Minter
     gateway_public_key: str
+    gateway_seed: str = field(default="", repr=False)
+    """Signs the messages of scheduled runs."""
 
 
 async def make_secrets(client: ClusterClient, settings: OperatorSettings) -> None:
@@ -76,7 +78,8 @@ async def load_keys(client: ClusterClient, settings: OperatorSettings) -> Keys |
         if any(key not in data[secret] for key in secret.keys):
             return None
     minter = Minter(read_bus_keys(data[BUS_KEYS]), data[TOKEN_PRIVATE]["private.pem"])
-    return Keys(minter, public_key(data[GATEWAY_SIGNING]["seed"]))
+    seed = data[GATEWAY_SIGNING]["seed"]
+    return Keys(minter, public_key(seed), seed)
 
 
 async def make_streams(bus: Client) -> None:

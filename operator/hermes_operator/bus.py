@@ -17,6 +17,7 @@ from hermes_contracts import subjects
 from hermes_contracts.envelopes import HEADER_MESSAGE_ID, HEADER_ROUTE, HEADER_SIGNATURE, EpochOrder, Route
 from hermes_contracts.errors import ErrorCode, HermesError
 from hermes_contracts.projection import ProfileProjection, key
+from hermes_contracts.warm_pool import Sealed
 from hermes_service.signing import Verifier
 
 log = structlog.get_logger()
@@ -36,6 +37,8 @@ class Arrival:
     """The routing facts of the first waiting message that the gateway signed."""
 
     route: Route
+    at: float = 0.0
+    """Seconds since the epoch when the bus took the message."""
 
 
 class BusDoor:
@@ -76,7 +79,7 @@ class BusDoor:
             except (NotFoundError, KeyNotFoundError):
                 return None
             except (NatsError, TimeoutError) as error:
-                raise _unavailable(error) from error
+                raise unavailable(error) from error
             headers = message.headers or {}
             text = headers.get(HEADER_ROUTE, "")
             signature = headers.get(HEADER_SIGNATURE, "")
@@ -84,7 +87,7 @@ class BusDoor:
             if self._verifier.verify(signature, subject, identity, text, message.data or b""):
                 route = Route.model_validate_json(text)
                 if route.sid == sid:
-                    return Arrival(route)
+                    return Arrival(route, message.time.timestamp() if message.time else 0.0)
             log.warning("arrival.unsigned", sid=sid, sequence=message.seq)
             sequence = (message.seq or sequence) + 1
         return None
@@ -108,17 +111,17 @@ class BusDoor:
             await self._js.add_consumer(stream, config)
         except APIError as error:
             if error.err_code not in _FILTER_NOT_UNIQUE:
-                raise _unavailable(error) from error
+                raise unavailable(error) from error
             await self._delete_others(sid, name)
             await self._add_consumer(stream, config)
         except (NatsError, TimeoutError) as error:
-            raise _unavailable(error) from error
+            raise unavailable(error) from error
 
     async def _add_consumer(self, stream: str, config: ConsumerConfig) -> None:
         try:
             await self._js.add_consumer(stream, config)
         except (NatsError, TimeoutError) as error:
-            raise _unavailable(error) from error
+            raise unavailable(error) from error
 
     async def _delete_others(self, sid: str, keep: str) -> None:
         stream, offset = subjects.in_stream(sid), 0
@@ -142,14 +145,22 @@ class BusDoor:
         except NotFoundError:
             return
         except (NatsError, TimeoutError) as error:
-            raise _unavailable(error) from error
+            raise unavailable(error) from error
 
     async def order(self, sid: str, epoch: int, order: EpochOrder) -> None:
         """Tell an epoch's agent something; nobody answers."""
         try:
             await self._client.publish(subjects.control_epoch(sid, epoch), order.model_dump_json().encode())
         except (NatsError, TimeoutError) as error:
-            raise _unavailable(error) from error
+            raise unavailable(error) from error
+
+    async def hand_over(self, pod_uid: str, sealed: Sealed) -> None:
+        """Send a waiting pod its identity."""
+        try:
+            await self._client.publish(subjects.warm_claim(pod_uid), sealed.model_dump_json().encode())
+            await self._client.flush(timeout=int(_TIMEOUT_SECONDS))
+        except (NatsError, TimeoutError) as error:
+            raise unavailable(error) from error
 
     async def projections(self) -> dict[str, bytes]:
         """Return everything in the bucket of projections, by key."""
@@ -162,7 +173,7 @@ class BusDoor:
         except NotFoundError:
             return found  # a key went meanwhile; its Profile's pass will say so again
         except (NatsError, TimeoutError) as error:
-            raise _unavailable(error) from error
+            raise unavailable(error) from error
         return found
 
     async def put_projection(self, projection: ProfileProjection) -> None:
@@ -171,7 +182,7 @@ class BusDoor:
         try:
             await bucket.put(key(projection.namespace, projection.name), projection.model_dump_json().encode())
         except (NatsError, TimeoutError) as error:
-            raise _unavailable(error) from error
+            raise unavailable(error) from error
 
     async def delete_projection(self, name: str) -> None:
         """Remove a Profile's entry."""
@@ -179,25 +190,30 @@ class BusDoor:
         try:
             await bucket.delete(name)
         except (NatsError, TimeoutError) as error:
-            raise _unavailable(error) from error
+            raise unavailable(error) from error
 
     async def _bucket(self) -> KeyValue:
         if self._profiles is None:
             try:
                 self._profiles = await self._js.key_value(subjects.PROFILES_BUCKET)
             except (NatsError, TimeoutError) as error:
-                raise _unavailable(error) from error
+                raise unavailable(error) from error
         return self._profiles
 
     async def _api(self, call: str, body: dict[str, Any]) -> dict[str, Any]:
-        try:
-            answer = await self._client.request(f"$JS.API.{call}", json.dumps(body).encode(), timeout=_TIMEOUT_SECONDS)
-        except (NatsError, TimeoutError) as error:
-            raise _unavailable(error) from error
-        document: dict[str, Any] = json.loads(answer.data)
-        if "error" in document:
-            raise HermesError(ErrorCode.UNAVAILABLE, f"JetStream: {document['error'].get('description', '')}"[:300])
-        return document
+        return await bus_api(self._client, call, body)
+
+
+async def bus_api(client: Client, call: str, body: dict[str, Any]) -> dict[str, Any]:
+    """Make a call of JetStream's API. Raises HermesError UNAVAILABLE."""
+    try:
+        answer = await client.request(f"$JS.API.{call}", json.dumps(body).encode(), timeout=_TIMEOUT_SECONDS)
+    except (NatsError, TimeoutError) as error:
+        raise unavailable(error) from error
+    document: dict[str, Any] = json.loads(answer.data)
+    if "error" in document:
+        raise HermesError(ErrorCode.UNAVAILABLE, f"JetStream: {document['error'].get('description', '')}"[:300])
+    return document
 
 
 async def _keys(bucket: KeyValue) -> list[str]:
@@ -207,6 +223,7 @@ async def _keys(bucket: KeyValue) -> list[str]:
         return []
 
 
-def _unavailable(error: Exception) -> HermesError:
+def unavailable(error: Exception) -> HermesError:
+    """Make the error for a bus that does not answer, or refuses."""
     detail = getattr(error, "description", None) or str(error) or type(error).__name__
     return HermesError(ErrorCode.UNAVAILABLE, f"the bus: {detail}"[:300], retryable=True)

@@ -6,7 +6,7 @@ import time
 
 import jwt
 
-from hermes_contracts.bus_permissions import Role, agent_permissions, service_permissions
+from hermes_contracts.bus_permissions import Role, agent_permissions, service_permissions, warm_permissions
 from hermes_contracts.model_api import TOKEN_AUDIENCE, TOKEN_ISSUER, TOKEN_SECONDS
 from hermes_service.bus import BusCredentials
 from hermes_service.bus_keys import BusKeys, public_key_of
@@ -34,10 +34,18 @@ class Minter:
         """Return a new credential of one epoch's agent."""
         return self._bus_keys.user(f"{sid}-{epoch}", agent_permissions(sid, epoch), lifetime_seconds=BUS_SECONDS)
 
+    def warm_bus_user(self, pod_uid: str) -> BusCredentials:
+        """Return a new credential of a pod that waits for a session; it opens nothing of any session."""
+        return self._bus_keys.user(f"warm-{pod_uid}", warm_permissions(pod_uid), lifetime_seconds=BUS_SECONDS)
+
     def renewed_bus_jwt(self, sid: str, epoch: int, seed: str) -> str:
         """Return a fresh JWT for the key that an agent has already."""
+        return self.bus_jwt(sid, epoch, public_key_of(seed))
+
+    def bus_jwt(self, sid: str, epoch: int, public_key: str) -> str:
+        """Return a JWT of one epoch's agent for a key whose private half we do not know."""
         permissions = agent_permissions(sid, epoch)
-        return self._bus_keys.user_jwt(public_key_of(seed), f"{sid}-{epoch}", permissions, lifetime_seconds=BUS_SECONDS)
+        return self._bus_keys.user_jwt(public_key, f"{sid}-{epoch}", permissions, lifetime_seconds=BUS_SECONDS)
 
     def models_token(self, *, sid: str, epoch: int, namespace: str, profile: str) -> str:
         """Return the token that an agent shows the models service."""

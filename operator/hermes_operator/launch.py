@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -13,9 +12,8 @@ import structlog
 
 from hermes_contracts.agent_config import BUS_CREDENTIALS_FILE
 from hermes_contracts.envelopes import Credentials, Drain, Route
-from hermes_contracts.errors import ErrorCode, HermesError
-from hermes_contracts.names import credentials_name, pod_name
-from hermes_contracts.store_api import RAISE_EPOCH, RaiseEpochRequest
+from hermes_contracts.errors import HermesError
+from hermes_contracts.names import API_VERSION, FIELD_MANAGER, FINALIZER_PURGE, credentials_name, pod_name
 from hermes_operator import metrics
 from hermes_operator.build.claim import build_claim
 from hermes_operator.build.facts import Epoch, Installation
@@ -28,17 +26,20 @@ from hermes_operator.cluster.events import EventRecorder
 from hermes_operator.cluster.resources import CLAIMS, PODS, SECRETS, SESSIONS
 from hermes_operator.cluster.views import PodView, SessionView
 from hermes_operator.credentials import Minter
+from hermes_operator.epochs import raise_epoch
+from hermes_operator.pool.claims import Claims
 from hermes_operator.reconcile import model
 from hermes_operator.reconcile.model import Observed, ProfileVerdict, StartFailure
 from hermes_operator.reconcile.session import CRASH_MEMORY_SECONDS, DRAIN_SLACK_SECONDS
 from hermes_operator.state import Shared
+from hermes_operator.undertaker import Undertaker
 from hermes_service.bus import BusCredentials
 from hermes_service.rpc import StoreClient
 
 log = structlog.get_logger()
 
+FINALIZER_MANAGER = f"{FIELD_MANAGER}-finalizer"
 _MAX_FAILURE_SECONDS = 60.0
-_CURRENT_EPOCH = re.compile(r"current epoch is (\d+)")
 _REASONS = ("QuotaExceeded", "PodSecurityRefused", "NamespaceTerminating", "ServiceAccountMissing", "Forbidden",
             "PodInvalid", "ClusterUnavailable", "StoreUnavailable", "BusUnavailable")  # fmt: skip
 
@@ -60,6 +61,17 @@ def epoch_of(
     )
 
 
+def route_of(session: SessionView, sid: str) -> Route:
+    """Return what the store keeps of where a session lives and whose it is."""
+    return Route(
+        sid=sid,
+        namespace=session.namespace,
+        profile=session.spec.profile_ref.name,
+        owner=session.spec.owner or f"object:{session.uid}",
+        key=session.key(),
+    )
+
+
 @dataclass(frozen=True)
 class Launcher:
     """Does what plans say."""
@@ -71,6 +83,8 @@ class Launcher:
     installation: Callable[[], Installation]
     minter: Minter
     events: EventRecorder
+    undertaker: Undertaker
+    claims: Claims
     wall_clock: Callable[[], float] = time.time
 
     async def start(self, observed: Observed, action: model.Start, idle_seconds: int) -> None:
@@ -83,12 +97,13 @@ class Launcher:
         try:
             number = await self._epoch(observed, action.expected)
             facts = epoch_of(session, observed.sid, number, observed.profile, idle_seconds, decided_at)
-            async with asyncio.TaskGroup() as group:
-                group.create_task(self.bus.make_consumer(observed.sid, number))
-                group.create_task(self._make_secret(facts))
-                group.create_task(self._make_claim(facts))
-            component = "PodReady"
-            await self._make_pod(facts)
+            if not await self._start_warm(facts):
+                async with asyncio.TaskGroup() as group:
+                    group.create_task(self.bus.make_consumer(observed.sid, number))
+                    group.create_task(self._make_secret(facts))
+                    group.create_task(self._make_claim(facts))
+                component = "PodReady"
+                await self._make_pod(facts)
         except* HermesError as group_error:
             self._refused(observed, component, _first(group_error))
         else:
@@ -115,34 +130,77 @@ class Launcher:
             self.shared.memories.change(session.uid, drain=model.DrainOrder(action.epoch, deadline))
         elif isinstance(action, model.Renew):
             await self._renew(observed, action)
+        elif isinstance(action, model.Bury):
+            await self.undertaker.bury(observed.sid, action.before, action.reason)
+        elif isinstance(action, model.Purge):
+            await self.undertaker.purge(observed.sid)
+        elif isinstance(action, model.Hold):
+            await self._hold(session, held=action.held)
         elif isinstance(action, model.Forget):
             await self.client.delete(SESSIONS, session.namespace, session.name, uid=session.uid)
+
+    async def _hold(self, session: SessionView, *, held: bool) -> None:
+        """Set or take back our finalizer, under a manager of its own: the rest of the object stays whose it is."""
+        meta = {"name": session.name, "namespace": session.namespace, "uid": session.uid}
+        manifest = {
+            "apiVersion": API_VERSION,
+            "kind": "HermesSession",
+            "metadata": {**meta, "finalizers": [FINALIZER_PURGE] if held else []},
+        }
+        try:
+            body = await self.client.apply(SESSIONS, manifest, manager=FINALIZER_MANAGER)
+        except ClusterError as error:
+            if error.status in (404, 409):
+                return  # it is gone, and so is the need
+            raise
+        if "deletionTimestamp" not in body["metadata"] or held:
+            self.shared.cache.sessions.put(SessionView.read(body).record())
+
+    async def _start_warm(self, facts: Epoch) -> bool:
+        """Make a waiting pod the session's; False when there is none. Raises HermesError.
+
+        From the first claim on the epoch may have a pod, whatever becomes of us: a failure uses it up.
+        """
+        if not self.claims.candidates(facts):
+            return False
+        self.shared.memories.change(facts.session_uid, prepared_epoch=0)
+        claim: asyncio.Task[PodView | None] | None = None
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self.bus.make_consumer(facts.sid, facts.epoch))
+                claim = group.create_task(self.claims.claim(facts))
+        except* HermesError:
+            if claim is not None and not claim.cancelled() and claim.exception() is None:
+                await self._give_up(claim.result())
+            raise
+        pod = claim.result()
+        if pod is None:
+            self.shared.memories.change(facts.session_uid, prepared_epoch=facts.epoch)
+            return False
+        await self.claims.hand_over(facts, pod)
+        return True
+
+    async def _give_up(self, pod: PodView | None) -> None:
+        """Delete a claimed pod whose session could not be started: it must not be told who it is."""
+        if pod is not None:
+            self.shared.cache.put_pod(replace(pod, deleting=True, resource_version=pod.resource_version + "+"))
+            await self.client.delete(PODS, pod.namespace, pod.name, uid=pod.uid)
+
+    def facts_of(self, session: SessionView, pod: PodView, profile: ProfileVerdict) -> Epoch:
+        """Return the facts of an epoch that has its pod already."""
+        started = self.shared.memories.get(session.uid).started
+        at = started[1] if started is not None and started[0] == pod.epoch else pod.created_at
+        idle = session.spec.idle_timeout_seconds or profile.spec.idle_timeout_seconds
+        return epoch_of(session, pod.sid, pod.epoch, profile, idle, at)
 
     async def _epoch(self, observed: Observed, expected: int) -> int:
         """Raise the epoch, or go on with one that was raised for a pod that could not be made."""
         session, prepared = observed.session, observed.memory.prepared_epoch
         if prepared and prepared == expected:
             return prepared
-        name = session.spec.profile_ref.name
-        route = Route(
-            sid=observed.sid,
-            namespace=session.namespace,
-            profile=name,
-            owner=session.spec.owner or f"object:{session.uid}",
-            key=session.key(),
-        )
-        try:
-            raised = await self.store.call(
-                RAISE_EPOCH, RaiseEpochRequest(route=route, expected=expected), patience_seconds=3
-            )
-        except HermesError as error:
-            current = _CURRENT_EPOCH.search(error.message)
-            if error.code is not ErrorCode.CONFLICT or current is None:
-                raise
-            request = RaiseEpochRequest(route=route, expected=int(current[1]))
-            raised = await self.store.call(RAISE_EPOCH, request, patience_seconds=3)
-        self.shared.memories.change(session.uid, prepared_epoch=raised.epoch)
-        return raised.epoch
+        number = await raise_epoch(self.store, route_of(session, observed.sid), expected)
+        self.shared.memories.change(session.uid, prepared_epoch=number)
+        return number
 
     async def _make_secret(self, facts: Epoch) -> None:
         await self.client.apply(
@@ -219,9 +277,12 @@ class Launcher:
             session.uid,
             crashes=memory.crashes + 1 if recent else 1,
             crashed_at=now,
+            crash=f"{action.crashed}: {action.why}"[:300] if action.why else action.crashed,
             wants_start=memory.wants_start or not spoke,
         )
-        await self.events.post(session, "Warning", action.crashed, f"pod {action.pod} ended; a new one takes its place")
+        await self.events.post(
+            session, "Warning", action.crashed, f"pod {action.pod} is replaced: {action.why or action.crashed}"
+        )
 
     async def _delete_secret(self, session: SessionView, epoch: int) -> None:
         await self.client.delete(SECRETS, session.namespace, credentials_name(session.name, epoch))
@@ -237,13 +298,20 @@ class Launcher:
         session = observed.session
         if not isinstance(observed.profile, ProfileVerdict):
             return
+        pod = self.shared.cache.pods.get(session.namespace, action.pod)
+        if pod is not None and pod.bus_key:
+            # Its key never left it, and no Secret holds what it was given.
+            jwt = self.minter.bus_jwt(observed.sid, action.epoch, pod.bus_key)
+            token = self._models_token(self.facts_of(session, pod, observed.profile))
+            await self.bus.order(observed.sid, action.epoch, Credentials(bus_jwt=jwt, models_token=token))
+            self.shared.memories.change(session.uid, renewed_at=self.wall_clock())
+            return
         name = credentials_name(session.name, action.epoch)
         body = await self.client.get(SECRETS, session.namespace, name)
         if body is None:
             return
         old = BusCredentials.parse(base64.b64decode(body["data"][BUS_CREDENTIALS_FILE]).decode())
         fresh = BusCredentials(self.minter.renewed_bus_jwt(observed.sid, action.epoch, old.seed), old.seed)
-        pod = self.shared.cache.pods.get(session.namespace, action.pod)
         created_at = pod.created_at if pod is not None else 0.0
         idle = session.spec.idle_timeout_seconds or observed.profile.spec.idle_timeout_seconds
         facts = epoch_of(session, observed.sid, action.epoch, observed.profile, idle, created_at)

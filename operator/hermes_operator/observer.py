@@ -14,13 +14,15 @@ from pydantic import ValidationError
 from hermes_contracts import subjects
 from hermes_contracts.crd.session import StartupBreakdown
 from hermes_contracts.envelopes import Wake
+from hermes_contracts.names import LABEL_POOL
 from hermes_contracts.store_api import AgentState, ReportRequest
 from hermes_operator import metrics
 from hermes_operator.cluster.client import Manifest
-from hermes_operator.cluster.views import PodView, ProfileView, SessionView
+from hermes_operator.cluster.views import CronJobView, PodView, ProfileView, SessionView
 from hermes_operator.namespaces import Namespaces
+from hermes_operator.pool.observer import WarmObserver
 from hermes_operator.reconcile.model import AgentWord, Memory
-from hermes_operator.state import Key, Shared, arrival_key, profile_key, session_key
+from hermes_operator.state import Key, Shared, arrival_key, cron_key, profile_key, session_key
 
 log = structlog.get_logger()
 
@@ -54,27 +56,30 @@ class Observer:
             return False
         if event == "DELETED":
             return self.drop_session((view.namespace, view.name, view.uid))
-        if self.shared.cache.sessions.put(view) is None:
+        record = view.record()
+        if self.shared.cache.sessions.put(record) is None:
             return False
         sid = self._sid(view)
         if sid is not None:
-            self.shared.cache.bind(sid, view)
+            self.shared.cache.bind(sid, record.namespace, record.name)
         self.shared.queue.add(session_key(view.namespace, view.name))
+        self._look_at_job(view.namespace, view.cron, self.wall_clock())
         self._count(view)
         return True
 
     def drop_session(self, identity: Identity) -> bool:
         """Take the deletion of a HermesSession; tells whether it was news."""
         change = self.shared.cache.sessions.drop(*identity)
-        view = change.before if change is not None else None
-        if view is None:
+        if change is None or change.before is None:
             return False
+        view = change.before.view()
         self.shared.memories.forget(view.uid)
         sid = self._sid(view)
         if sid is not None:
             self.shared.cache.unbind(sid, view.namespace, view.name)
             if view.status.epoch:
                 self.shared.queue.add(gone_key(sid, view.status.epoch))
+        self._look_at_job(view.namespace, view.cron, self.wall_clock())
         self._count(view)
         return True
 
@@ -108,8 +113,34 @@ class Observer:
         self.shared.queue.add(profile_key(identity[0], identity[1]))
         return True
 
+    def take_cron_job(self, event: str | None, body: Manifest) -> bool:
+        """Take an event about a HermesCronJob; tells whether it was news."""
+        try:
+            view = CronJobView.read(body)
+        except (ValidationError, KeyError) as error:
+            log.warning("cron_job.unreadable", name=body.get("metadata", {}).get("name"), error=type(error).__name__)
+            return False
+        if event == "DELETED":
+            return self.drop_cron_job((view.namespace, view.name, view.uid))
+        if self.shared.cache.cron_jobs.put(view) is None:
+            return False
+        self.shared.queue.add(cron_key(view.namespace, view.name))
+        return True
+
+    def drop_cron_job(self, identity: Identity) -> bool:
+        """Take the deletion of a HermesCronJob; tells whether it was news."""
+        return self.shared.cache.cron_jobs.drop(*identity) is not None
+
+    def _look_at_job(self, namespace: str, job_uid: str, when: float) -> None:
+        """Have the job looked at whose run has got somewhere."""
+        job = self.shared.cache.cron_job_of(namespace, job_uid) if job_uid else None
+        if job is not None:
+            self.shared.queue.add_at(cron_key(job.namespace, job.name), when)
+
     def take_pod(self, event: str | None, body: Manifest) -> bool:
         """Take an event about a pod that carries our labels; tells whether it was news."""
+        if LABEL_POOL in (body["metadata"].get("labels") or {}):
+            return WarmObserver(self.shared).take(event, body)
         try:
             pod = PodView.read(body)
         except (KeyError, ValueError):
@@ -119,6 +150,8 @@ class Observer:
         change = self.shared.cache.put_pod(pod)
         if change is None:
             return False
+        if pod.bus_key:
+            WarmObserver(self.shared).drop(pod.namespace, pod.name, pod.uid)
         session = self.shared.cache.session_of(pod.sid)
         if session is not None:
             if pod.scheduled and (change.before is None or not change.before.scheduled):
@@ -128,6 +161,7 @@ class Observer:
 
     def drop_pod(self, identity: Identity) -> bool:
         """Take the deletion of a pod; tells whether it was news."""
+        WarmObserver(self.shared).drop(*identity)
         change = self.shared.cache.drop_pod(*identity)
         if change is None or change.before is None:
             return False
@@ -145,6 +179,7 @@ class Observer:
         """Subscribe to wakes and to what agents say of themselves. Every operator hears all of it."""
         await bus.subscribe(subjects.WAKE, cb=self._take_wake)
         await bus.subscribe(REPORTS, cb=self._take_report)
+        await WarmObserver(self.shared).listen(bus)
 
     async def _take_wake(self, message: Msg) -> None:
         try:
@@ -189,6 +224,7 @@ class Observer:
             return
         self.shared.memories.change(session.uid, word=AgentWord(epoch, report.state, now))
         key = session_key(session.namespace, session.name)
+        self._look_at_job(session.namespace, session.cron, now)
         if report.state is AgentState.READY:
             self._ready(session.uid, epoch, report, memory, now)
             self.shared.queue.add(key)
@@ -198,7 +234,7 @@ class Observer:
             self.shared.queue.add_at(key, now + _SOON_SECONDS)
 
     def _ready(self, uid: str, epoch: int, report: ReportRequest, memory: Memory, now: float) -> None:
-        self.shared.memories.change(uid, wants_start=False, failure=None)
+        self.shared.memories.change(uid, wants_start=False, failure=None, crash="")
         if memory.started is None or memory.started[0] != epoch or now - memory.started[1] > _YOUNG_SECONDS:
             # An agent that starts again has read its Secret, whose credentials may be old by now.
             self.shared.memories.change(uid, renewed_at=None)

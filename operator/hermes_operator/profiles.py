@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -19,20 +17,23 @@ from hermes_operator.bus import BusDoor
 from hermes_operator.cluster.client import ClusterClient, Manifest
 from hermes_operator.cluster.errors import ClusterError
 from hermes_operator.cluster.events import EventRecorder
-from hermes_operator.cluster.resources import NETWORK_POLICIES, PROFILES, SECRETS
+from hermes_operator.cluster.resources import NETWORK_POLICIES, PROFILES
 from hermes_operator.cluster.views import ProfileView
 from hermes_operator.namespaces import Namespaces
+from hermes_operator.pool.manifests import class_of, eligible
 from hermes_operator.reconcile.conditions import turned_bad
 from hermes_operator.reconcile.model import Unknown
 from hermes_operator.reconcile.profile import (
     COUNTS_SECONDS,
     ObservedProfile,
     ProfilePlan,
-    SecretFacts,
     decide_profile,
     worth_writing,
 )
-from hermes_operator.state import Key, Shared, session_key
+from hermes_operator.reconcile.provider_secrets import SecretState, uses
+from hermes_operator.secret_watch import SecretWatch
+from hermes_operator.spending import Spending
+from hermes_operator.state import Key, Shared, pool_key, session_key
 
 log = structlog.get_logger()
 
@@ -49,6 +50,8 @@ class ProfilePass:
     installation: Callable[[], Installation]
     namespaces: Namespaces
     events: EventRecorder
+    secrets: SecretWatch
+    spending: Spending
     wall_clock: Callable[[], float] = time.time
     _policies: dict[tuple[str, str], tuple[str, float]] = field(default_factory=dict)
     _written_at: dict[str, float] = field(default_factory=dict)
@@ -69,26 +72,30 @@ class ProfilePass:
         """Read what is said of a Profile."""
         facts = await self.namespaces.get(view.namespace)
         sessions = self.shared.cache.sessions_of(view.namespace, view.name)
-        live = sum(1 for s in sessions if s.status.pod)
+        live = sum(1 for session in sessions if session.pod)
         return ObservedProfile(
             view=view,
             namespace_uid=facts.uid,
             namespace_restricted=facts.restricted,
-            secret=await self._secret(view),
+            secrets=await self._secrets(view),
             live_sessions=live,
             asleep_sessions=len(sessions) - live,
+            warm_pods=self._warm_pods(view),
             policies=await self._ensure_policies(view.namespace),
+            spend=self.spending.of(view.namespace, view.name),
         )
 
-    async def _secret(self, view: ProfileView) -> SecretFacts | Unknown | None:
-        reference = view.spec.model.secret_ref
-        if reference is None:
-            return None
-        try:
-            body = await self.client.get(SECRETS, view.namespace, reference.name)
-        except ClusterError as error:
-            return Unknown(error.message)
-        return read_secret(body) if body is not None else None
+    def _warm_pods(self, view: ProfileView) -> int:
+        """Count the pods that have started everything and may become a session of this Profile."""
+        if not eligible(view.spec):
+            return 0
+        group = class_of(self.installation(), view.namespace, view.spec)
+        waiting = (p for p in self.shared.cache.warm.all() if p.namespace == view.namespace and p.group == group)
+        return sum(1 for pod in waiting if not pod.deleting and self.shared.warm.hello(pod.uid) is not None)
+
+    async def _secrets(self, view: ProfileView) -> dict[str, SecretState]:
+        names = sorted({use.secret for use in uses(view.spec) if use.secret})
+        return {name: await self.secrets.state(view.namespace, name) for name in names}
 
     async def _ensure_policies(self, namespace: str) -> Unknown | None:
         try:
@@ -119,6 +126,7 @@ class ProfilePass:
         if plan.verdict is not None and self.shared.verdicts.get((view.namespace, view.name)) != plan.verdict:
             self.shared.verdicts[(view.namespace, view.name)] = plan.verdict
             self._look_at_sessions(view.namespace, view.name)
+            self.shared.queue.add(pool_key(view.namespace))
 
     async def _say(self, view: ProfileView, plan: ProfilePlan, now: float) -> float:
         """Write the status when it is worth it; returns when a smaller difference will be."""
@@ -149,21 +157,11 @@ class ProfilePass:
         self.shared.projections.pop(name, None)
         if self.shared.verdicts.pop((key.namespace, key.name), None) is not None:
             self._look_at_sessions(key.namespace, key.name)
+            self.shared.queue.add(pool_key(key.namespace))
 
     def _look_at_sessions(self, namespace: str, name: str) -> None:
         for session in self.shared.cache.sessions_of(namespace, name):
             self.shared.queue.add(session_key(session.namespace, session.name))
-
-
-def read_secret(body: Manifest) -> SecretFacts:
-    """Return what is needed of a provider Secret."""
-    data = body.get("data") or {}
-    try:
-        hosts = base64.b64decode(data.get("hosts", "")).decode()
-    except (binascii.Error, UnicodeDecodeError):
-        hosts = ""
-    names = tuple(host.strip().lower() for host in hosts.replace("\n", ",").split(",") if host.strip())
-    return SecretFacts(type=body.get("type", ""), has_key=bool(data.get("api-key", "").strip()), hosts=names)
 
 
 def _template(body: Manifest) -> str:

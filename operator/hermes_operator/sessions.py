@@ -19,9 +19,10 @@ from hermes_operator.cluster.events import EventRecorder
 from hermes_operator.cluster.resources import SESSIONS
 from hermes_operator.cluster.views import SessionView
 from hermes_operator.launch import Launcher, epoch_of
+from hermes_operator.mail import Mail
 from hermes_operator.namespaces import Namespaces
 from hermes_operator.reconcile.conditions import turned_bad
-from hermes_operator.reconcile.model import Observed, Plan, ProfileVerdict, Start, Unknown
+from hermes_operator.reconcile.model import Limits, Observed, Plan, ProfileVerdict, Start, Unknown
 from hermes_operator.reconcile.session import decide, idle_timeout
 from hermes_operator.reconcile.status import worth_writing, write_later_at
 from hermes_operator.state import Key, Shared
@@ -44,15 +45,16 @@ class SessionPass:
     namespaces: Namespaces
     launcher: Launcher
     events: EventRecorder
-    asleep_ttl_seconds: int
+    mail: Mail
+    limits: Limits
     wall_clock: Callable[[], float] = time.time
 
     async def run(self, key: Key) -> float | None:
         """Run one pass; returns when to look again, in wall-clock seconds. Raises HermesError to be tried again."""
-        session = self.shared.cache.sessions.get(key.namespace, key.name)
-        if session is None:
+        record = self.shared.cache.sessions.get(key.namespace, key.name)
+        if record is None:
             return None
-        observed = await self.observe(session)
+        observed = await self.observe(record.view())
         now = self.wall_clock()
         plan = decide(observed, now)
         await self._apply(observed, plan)
@@ -63,7 +65,7 @@ class SessionPass:
         cache, memory = self.shared.cache, self.shared.memories.get(session.uid)
         namespace = await self.namespaces.get(session.namespace)
         sid = session.sid(namespace.uid)
-        cache.bind(sid, session)
+        cache.bind(sid, session.namespace, session.name)
         name = session.spec.profile_ref.name
         profile: ProfileVerdict | Unknown | None = self.shared.verdicts.get((session.namespace, name))
         if profile is None and (not cache.synced or cache.profiles.get(session.namespace, name) is not None):
@@ -72,10 +74,11 @@ class SessionPass:
         has_pods = not isinstance(pods, Unknown) and bool(pods)
         pending = await self._pending(sid, ask=has_pods)
         waits = isinstance(pending, int) and pending > 0
-        wanted = has_pods or waits or session.status.epoch == 0 or memory.wants_start
+        new = session.status.epoch == 0 and not session.spec.suspend
+        wanted = has_pods or waits or new or memory.wants_start
         summary = await self._summary(sid) if wanted else None
         template = ""
-        if isinstance(profile, ProfileVerdict):
+        if has_pods and isinstance(profile, ProfileVerdict):
             epoch = epoch_of(session, sid, 1, profile, session.spec.idle_timeout_seconds or 900, 0.0)
             template = pod_template(self.installation(), epoch)
         return Observed(
@@ -88,7 +91,9 @@ class SessionPass:
             memory=memory,
             template=template,
             services=(self.installation().bus.aliased(), self.installation().models.aliased()),
-            asleep_ttl_seconds=self.asleep_ttl_seconds,
+            oldest_pending=await self._oldest(sid, session, profile, pending) if not has_pods else None,
+            dead_letters=self.shared.dead.get(sid, 0),
+            limits=self.limits,
         )
 
     async def _pending(self, sid: str, *, ask: bool) -> int | Unknown:
@@ -97,6 +102,18 @@ class SessionPass:
             return 0
         try:
             return await self.bus.pending(sid)
+        except HermesError as error:
+            return Unknown(error.message)
+
+    async def _oldest(
+        self, sid: str, session: SessionView, profile: ProfileVerdict | Unknown | None, pending: int | Unknown
+    ) -> float | Unknown | None:
+        """Ask how long messages have waited, where nothing will take them."""
+        stuck = session.spec.suspend or profile is None
+        if not stuck or not isinstance(pending, int) or pending == 0:
+            return None
+        try:
+            return await self.mail.oldest(sid)
         except HermesError as error:
             return Unknown(error.message)
 
@@ -134,7 +151,7 @@ class SessionPass:
             },
         )
         self.shared.memories.change(session.uid, status_written_at=now)
-        self.shared.cache.sessions.put(SessionView.read(body))
+        self.shared.cache.sessions.put(SessionView.read(body).record())
         for condition in turned_bad(session.status.conditions, status.conditions):
             if condition.type != "Hibernated" and condition.reason not in _QUIET_REASONS:
                 await self.events.post(session, "Warning", condition.reason, condition.message or condition.type)

@@ -44,6 +44,14 @@ class OperatorSettings(ProcessSettings):
     resync_seconds: float = Field(default=600.0, ge=1)
     asleep_ttl_seconds: int = Field(default=604_800, ge=0)
     """A session that a message made is deleted after sleeping this long; the next message makes it again. 0: never."""
+    bury_seconds: float = Field(default=600.0, ge=1)
+    """A message waits this long for a Profile that is not there; then it is given up and its sender told."""
+    bury_suspended_seconds: float = Field(default=604_800.0, ge=1)
+    """The same for a session that is suspended."""
+    renew_seconds: float = Field(default=1200.0, ge=1, le=1800)
+    """Agents get fresh credentials this often; the token for the models service lives for an hour."""
+    silence_seconds: float = Field(default=300.0, ge=1)
+    """A pod that runs and whose agent has said nothing for this long is replaced."""
     lease_seconds: int = Field(default=15, ge=3)
     kubeconfig: Path | None = None
     """Outside of a cluster only."""

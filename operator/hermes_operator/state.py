@@ -11,10 +11,11 @@ from hermes_contracts.projection import ProfileProjection
 from hermes_operator.cluster.cache import Cache, Name
 from hermes_operator.engine.queue import WorkQueue
 from hermes_operator.pending import PendingBoard
+from hermes_operator.pool.board import Board
 from hermes_operator.reconcile.model import Memory, ProfileVerdict
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Key:
     """What a pass is about: a `session` or `profile` by namespace and name, an `arrival` by session id."""
 
@@ -31,6 +32,21 @@ def session_key(namespace: str, name: str) -> Key:
 def profile_key(namespace: str, name: str) -> Key:
     """Return the key of a Profile's pass."""
     return Key("profile", namespace, name)
+
+
+def cron_key(namespace: str, name: str) -> Key:
+    """Return the key of a HermesCronJob's pass."""
+    return Key("cron", namespace, name)
+
+
+def pool_key(namespace: str) -> Key:
+    """Return the key of the pass over a namespace's waiting pods."""
+    return Key("pool", namespace, "")
+
+
+def handover_key(namespace: str, pod: str) -> Key:
+    """Return the key of the pass over a claimed pod that does not know yet who it is."""
+    return Key("handover", namespace, pod)
 
 
 def arrival_key(sid: str) -> Key:
@@ -79,5 +95,9 @@ class Shared:
     memories: Memories = field(default_factory=Memories)
     verdicts: dict[Name, ProfileVerdict] = field(default_factory=dict)
     """What each Profile's pass found."""
+    dead: dict[str, int] = field(default_factory=dict)
+    """Dead letters by session id, as the last look at their stream showed."""
+    warm: Board = field(default_factory=Board)
+    """What is known of pods that wait for a session."""
     projections: dict[str, ProfileProjection] = field(default_factory=dict)
     """What is known to be in the bucket, by its key."""

@@ -6,37 +6,32 @@ kopf gets no handler that would write: no annotations, no finalizers, no Events 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import kopf
-import structlog
 from kubernetes.aio.client.configuration import Configuration
 
-from hermes_contracts.names import GROUP, LABEL_PART_OF, VERSION
-from hermes_operator.build.meta import PART_OF
-from hermes_operator.cluster.client import Manifest
+from hermes_contracts.names import GROUP, VERSION
+from hermes_operator import metrics
+from hermes_operator.lists import take
+from hermes_operator.watched import Watched
 
-log = structlog.get_logger()
-
-POD_SELECTOR = f"{LABEL_PART_OF}={PART_OF},{GROUP}/sid"
-"""Only agents' pods travel over the watch and into memory."""
 _SERVER_TIMEOUT_SECONDS = 210
 """The server ends a watch after this, so that one which died silently is noticed."""
 
-Take = Callable[[str | None, Manifest], object]
-"""Takes an event: its type (None: from a list) and the object."""
 
-
-def _settings() -> kopf.OperatorSettings:
+def _settings(kinds: tuple[Watched, ...]) -> kopf.OperatorSettings:
     settings = kopf.OperatorSettings()
     settings.posting.enabled = False
     settings.scanning.disabled = True
     settings.watching.server_timeout = _SERVER_TIMEOUT_SECONDS
     settings.watching.connect_timeout = 10
     settings.watching.chunk_size = 500
-    settings.watching.label_selectors["pods"] = POD_SELECTOR
+    for kind in kinds:
+        if kind.labels:
+            settings.watching.label_selectors[kind.resource.plural] = kind.labels
     settings.queueing.worker_limit = 50
     settings.queueing.idle_timeout = 0.5
     settings.process.ultimate_exiting_timeout = None
@@ -44,9 +39,9 @@ def _settings() -> kopf.OperatorSettings:
 
 
 async def watch(
-    configuration: Configuration, namespaces: tuple[str, ...], takes: Mapping[str, Take], started: asyncio.Event
+    configuration: Configuration, namespaces: tuple[str, ...], kinds: tuple[Watched, ...], started: asyncio.Event
 ) -> None:
-    """Watch until cancelled; `takes` maps `hermessessions`, `profiles` and `pods` to who takes their events.
+    """Watch until cancelled.
 
     kopf claims the signals of the main thread for itself, and returns from here when one comes. From when `started` is
     set the caller may claim them back.
@@ -57,22 +52,25 @@ async def watch(
     async def login(**_: Any) -> kopf.ConnectionInfo:
         return await connection(configuration)
 
-    def handler(take: Take) -> Callable[..., Any]:
-        async def on_event(event: dict[str, Any], **_: Any) -> None:
-            take(event["type"], event["object"])
-
-        return on_event
-
-    for plural, take in takes.items():
+    for kind in kinds:
+        plural = kind.resource.plural
         where = ("pods",) if plural == "pods" else (GROUP, VERSION, plural)
-        kopf.on.event(*where, id=plural, registry=registry)(handler(take))
+        kopf.on.event(*where, id=plural, registry=registry)(_handler(kind))
     await kopf.operator(
         registry=registry,
-        settings=_settings(),
+        settings=_settings(kinds),
         namespaces=list(namespaces),
         standalone=True,
         ready_flag=started,
     )
+
+
+def _handler(kind: Watched) -> Callable[..., Any]:
+    async def on_event(event: dict[str, Any], **_: Any) -> None:
+        metrics.WATCH_EVENTS.labels(kind.resource.plural).inc()
+        take(kind, event["type"], event["object"])
+
+    return on_event
 
 
 async def connection(configuration: Configuration) -> kopf.ConnectionInfo:

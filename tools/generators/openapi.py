@@ -8,6 +8,7 @@ from typing import Any, cast
 from hermes_gateway.gateway import health
 from hermes_gateway.gateway.api import build_application
 from hermes_gateway.gateway.openai_api.router import build_router as openai_router
+from hermes_gateway.gateway.responses_api.router import build_router as responses_router
 from hermes_gateway.gateway.sessions_api.router import build_events_router, build_router
 
 
@@ -16,8 +17,9 @@ def files() -> dict[str, str]:
     nothing = cast(Any, None)
     app = build_application(
         openai_router(nothing, nothing),
+        responses_router(nothing),
         build_router(nothing),
-        build_events_router(nothing, nothing, nothing, nothing, heartbeat_seconds=15),
+        build_events_router(nothing, nothing, nothing, nothing, nothing, heartbeat_seconds=15),
         health.build_router(nothing),
     )
     return {"docs/openapi.json": json.dumps(app.openapi(), indent=2, ensure_ascii=False, sort_keys=True) + "\n"}

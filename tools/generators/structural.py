@@ -12,7 +12,7 @@ MAX_TEXT = 1024
 """Longest string of a status field whose model names no bound, in characters."""
 MAX_ITEMS = 64
 """Longest list of a status field whose model names no bound."""
-FORMATS = {"lastTransitionTime": "date-time", "lastActivity": "date-time"}
+FORMATS = dict.fromkeys(("lastTransitionTime", "lastActivity", "nextRun", "lastScheduled", "countedFrom", "time"), "date-time")
 """Fields that are text in the models and times in Kubernetes."""
 _FIXED_LENGTH_PATTERNS = {"^[a-z][a-z0-9-]{0,31}$": 32}
 _KEPT = (

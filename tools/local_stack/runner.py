@@ -14,13 +14,15 @@ from pathlib import Path
 
 from nats.aio.msg import Msg
 from nats.errors import Error as NatsError
-from nats.js.api import AckPolicy, ConsumerConfig
-from nats.js.errors import NotFoundError
 
 from hermes_contracts import agent_config, store_api, subjects
 from hermes_contracts.agent_config import AgentConfig
-from hermes_contracts.envelopes import HEADER_ROUTE, Drain, Route, Wake
-from hermes_contracts.errors import ErrorCode, HermesError
+from hermes_contracts.envelopes import Drain, Route, Wake
+from hermes_contracts.errors import HermesError
+from hermes_operator.build.facts import Epoch, HostAddress, Installation
+from hermes_operator.build.secret import agent_config as session_config
+from hermes_operator.bus import BusDoor
+from hermes_operator.epochs import raise_epoch
 from hermes_service import signing
 from hermes_service.rpc import service_store_client
 from local_stack.processes import Process
@@ -48,6 +50,8 @@ class LocalRunner:
         self._stack = stack
         self._idle_seconds = idle_seconds
         self._store = service_store_client(stack.operator_bus, "operator")
+        self._public_key = signing.public_key(stack.signing_seed)
+        self._door = BusDoor(stack.operator_bus, signing.Verifier(self._public_key))
         self._dirty: dict[str, Route] = {}
         self._changed = asyncio.Event()
         self.sessions: dict[str, LocalSession] = {}
@@ -97,16 +101,13 @@ class LocalRunner:
 
     async def _sweep(self) -> None:
         """Find sessions with pending messages whose wake was lost, and agents that died."""
-        js = self._stack.operator_bus.jetstream()
-        for stream in subjects.IN_STREAMS:
-            info = await js.stream_info(stream, subjects_filter="hermes.in.>")
-            for subject in info.state.subjects or {}:
-                sid = subjects.sid_of_inbound(subject)
-                alive = sid in self.sessions and self.sessions[sid].agent.running
-                if sid in self._dirty or alive:
-                    continue
-                message = await js.get_last_msg(stream, subject)
-                self._dirty[sid] = Route.model_validate_json((message.headers or {})[HEADER_ROUTE])
+        for sid in await self._door.pending_everywhere():
+            alive = sid in self.sessions and self.sessions[sid].agent.running
+            if sid in self._dirty or alive:
+                continue
+            arrival = await self._door.first_arrival(sid)
+            if arrival is not None:
+                self._dirty[sid] = arrival.route
 
     async def _ensure(self, route: Route) -> None:
         current = self.sessions.get(route.sid)
@@ -114,39 +115,9 @@ class LocalRunner:
             return
         if current is not None:
             await self._stop(current)
-        epoch = await self._raise_epoch(route, current.epoch if current else 0)
-        await self._make_consumer(route.sid, epoch)
+        epoch = await raise_epoch(self._store, route, current.epoch if current else 0)
+        await self._door.make_consumer(route.sid, epoch)
         self.sessions[route.sid] = await self._start(route, epoch)
-
-    async def _raise_epoch(self, route: Route, expected: int) -> int:
-        try:
-            reply = await self._store.call(
-                store_api.RAISE_EPOCH, store_api.RaiseEpochRequest(route=route, expected=expected)
-            )
-        except HermesError as error:
-            if error.code is not ErrorCode.CONFLICT:
-                raise
-            found = await self._store.call(store_api.SUMMARIES, store_api.SessionIdsRequest(sids=(route.sid,)))
-            return await self._raise_epoch(route, found.sessions[0].epoch)
-        return reply.epoch
-
-    async def _make_consumer(self, sid: str, epoch: int) -> None:
-        js, stream = self._stack.operator_bus.jetstream(), subjects.in_stream(sid)
-        for older in range(max(1, epoch - 3), epoch):
-            with contextlib.suppress(NotFoundError):
-                await js.delete_consumer(stream, subjects.consumer(sid, older))
-        await js.add_consumer(
-            stream,
-            ConsumerConfig(
-                durable_name=subjects.consumer(sid, epoch),
-                filter_subject=subjects.inbound(sid),
-                ack_policy=AckPolicy.EXPLICIT,
-                ack_wait=30,
-                max_ack_pending=1,
-                max_deliver=-1,
-                inactive_threshold=3600,
-            ),
-        )
 
     async def _start(self, route: Route, epoch: int) -> LocalSession:
         stack, sid = self._stack, route.sid
@@ -160,7 +131,7 @@ class LocalRunner:
         (folder / agent_config.BUS_CREDENTIALS_FILE).write_text(stack.minter.bus_user(sid, epoch).render())
         token = stack.minter.models_token(sid=sid, epoch=epoch, namespace=NAMESPACE, profile=route.profile)
         (folder / agent_config.MODELS_TOKEN_FILE).write_text(token)
-        sandboxd = Path(SOURCES[-1]) / "sandboxd.py"
+        sandboxd = Path(SOURCES[-1])
         sandbox = Process(
             "sandboxd",
             [sys.executable, "-I", "-S", str(sandboxd), "--socket", str(socket), "--workspace", str(workspace)],
@@ -179,27 +150,34 @@ class LocalRunner:
         return LocalSession(route, epoch, sandbox, agent, socket)
 
     def _config(self, route: Route, epoch: int, socket: Path, workspace: Path) -> AgentConfig:
-        spec = next(p.spec for p in self._stack.profiles if p.name == route.profile)
-        return AgentConfig(
+        """Return what an agent of a pod would read, with the paths that it has here."""
+        stack = self._stack
+        spec = next(p.spec for p in stack.profiles if p.name == route.profile)
+        installation = Installation(
+            namespace=NAMESPACE,
+            agent_image="",
+            sandbox_image="",
+            image_pull_policy="",
+            image_pull_secrets=(),
+            bus=HostAddress("127.0.0.1", (), stack.ports["nats"]),
+            models=HostAddress("127.0.0.1", (), stack.ports["models"]),
+            bus_url=stack.bus_url,
+            models_url=stack.models_url,
+            gateway_public_key=self._public_key,
+        )
+        start = Epoch(
+            namespace=NAMESPACE,
+            session=route.sid,
+            session_uid=route.sid,
             sid=route.sid,
             epoch=epoch,
-            namespace=NAMESPACE,
-            session_name=route.sid,
-            profile=route.profile,
-            bus_url=self._stack.bus_url,
-            models_url=self._stack.models_url,
-            gateway_public_key=signing.public_key(self._stack.signing_seed),
-            socket_path=str(socket),
-            workspace_path=str(workspace),
-            persona=spec.persona,
-            model=spec.model.name,
-            toolsets=spec.toolsets,
-            max_iterations=spec.budgets.max_iterations,
-            max_turn_seconds=spec.budgets.max_turn_seconds,
-            max_output_tokens=spec.model.max_output_tokens,
+            profile_name=route.profile,
+            profile=spec,
             idle_timeout_seconds=spec.idle_timeout_seconds,
             created_at=time.time(),
         )
+        paths = {"socket_path": str(socket), "workspace_path": str(workspace)}
+        return session_config(installation, start).model_copy(update=paths)
 
     async def _sleep_idle(self) -> None:
         if self._idle_seconds is None:

@@ -16,6 +16,7 @@ class Forward:
         self._command = ["kubectl", "port-forward", "-n", namespace, f"svc/{service}", f":{port}", "--address", "127.0.0.1"]
         self._process: asyncio.subprocess.Process | None = None
         self._port = 0
+        self._opening = asyncio.Lock()
 
     @property
     def url(self) -> str:
@@ -24,7 +25,7 @@ class Forward:
 
     async def open(self, deadline_seconds: float = 60) -> None:
         """Open, or open again if it broke."""
-        async with asyncio.timeout(deadline_seconds):
+        async with asyncio.timeout(deadline_seconds), self._opening:
             while self._process is None or self._process.returncode is not None:
                 await self._start()
 
@@ -40,6 +41,11 @@ class Forward:
             return
         await self._process.wait()
         await asyncio.sleep(0.5)
+
+    async def broke(self, url: str) -> None:
+        """Close what was reached by `url`; another caller may have opened it again by now."""
+        if self.url == url:
+            await self.close()
 
     async def close(self) -> None:
         """End it."""

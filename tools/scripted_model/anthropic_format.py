@@ -23,8 +23,8 @@ def _stop_reason(step: Step) -> str:
 def _usage(step: Step, asked: Asked, output: int) -> dict[str, object]:
     n = numbers(step, asked)
     return {
-        "input_tokens": max(n.input - n.cached, 0),
-        "cache_creation_input_tokens": 0,
+        "input_tokens": max(n.input - n.cached - n.cache_write, 0),
+        "cache_creation_input_tokens": n.cache_write,
         "cache_read_input_tokens": n.cached,
         "output_tokens": output,
         "service_tier": "standard",
@@ -106,14 +106,7 @@ def whole(step: Step, asked: Asked) -> bytes:
         content.append({"type": "text", "text": step.say * step.repeat})
     for index, call in enumerate(step.calls):
         identity = call.id or token_id("toolu_", asked, index)
-        content.append({"type": "tool_use", "id": identity, "name": call.name, "input": _input(call)})
+        content.append({"type": "tool_use", "id": identity, "name": call.name, "input": call.value()})
     body = {**_message(step, asked), "content": content, "stop_reason": _stop_reason(step)}
     body["usage"] = _usage(step, asked, numbers(step, asked).output)
     return json.dumps(body, ensure_ascii=False).encode()
-
-
-def _input(call: Call) -> object:
-    try:
-        return json.loads(call.text())
-    except ValueError:
-        return {"raw": call.text()}

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
 
-Format = Literal["openai", "anthropic"]
-Json = Mapping[str, object]
+from scripted_model.turns import Format, Json, as_list, as_object, tools_of, turns_of
+
+__all__ = ["Asked", "BadRequest", "Format", "Json", "parse", "prefix_hashes"]
 
 
 class BadRequest(ValueError):
@@ -38,104 +38,76 @@ class Asked:
     body: Json = field(repr=False)
 
 
-def _object(value: object) -> Json:
-    return value if isinstance(value, dict) else {}
-
-
-def _list(value: object) -> list[object]:
-    return value if isinstance(value, list) else []
-
-
-def text_of(content: object, kind: str = "text") -> str:
-    """Return the text of a message's content: a string, or a list of parts."""
-    if isinstance(content, str):
-        return content
-    parts = [_object(part) for part in _list(content)]
-    return "".join(str(part.get("text", "")) for part in parts if part.get("type") == kind)
-
-
-def parse(body: bytes, kind: Format) -> Asked:
-    """Read a request. Raises BadRequest."""
+def parse(body: bytes, kind: Format, *, model: str | None = None, stream: bool | None = None) -> Asked:
+    """Read a request; `model` and `stream` are given where the path says them. Raises BadRequest."""
     try:
         data = json.loads(body)
     except ValueError as error:
         raise BadRequest(f"We could not parse the JSON body of your request: {error}") from error
-    if not isinstance(data, dict) or not isinstance(data.get("model"), str):
+    if not isinstance(data, dict) or not isinstance(data.get("model", model), str):
         raise BadRequest("you must provide a model parameter")
-    messages = [_object(message) for message in _list(data.get("messages"))]
-    if not messages:
+    turns = turns_of(data, kind)
+    if not turns:
         raise BadRequest("messages: at least one message is required")
-    last = max((n for n, message in enumerate(messages) if _is_person(message, kind)), default=-1)
-    since = messages[last + 1 :]
-    digest = hashlib.sha256(body).hexdigest()
+    last = max((n for n, turn in enumerate(turns) if turn.speaker == "person"), default=-1)
+    since = turns[last + 1 :]
+    system = data.get("instructions") if kind == "responses" else data.get("system")
     return Asked(
         format=kind,
-        model=data["model"],
-        stream=bool(data.get("stream")),
-        include_usage=kind == "anthropic" or bool(_object(data.get("stream_options")).get("include_usage")),
-        text=text_of(messages[last].get("content")) if last >= 0 else "",
-        step=sum(message.get("role") == "assistant" for message in since),
-        tools=_tools(data, kind),
-        calls=_calls(since, kind),
-        results=_results(since, kind),
-        conversation=hashlib.sha256(_bytes([data.get("system"), messages[: last + 1]])).hexdigest(),
-        digest=digest,
+        model=model or data["model"],
+        stream=bool(data.get("stream")) if stream is None else stream,
+        include_usage=kind != "openai" or bool(as_object(data.get("stream_options")).get("include_usage")),
+        text=turns[last].text if last >= 0 else "",
+        step=sum(turn.speaker == "model" for turn in since),
+        tools=tools_of(data, kind),
+        calls=[call for turn in since for call in turn.calls],
+        results=[result for turn in since for result in turn.results],
+        conversation=hashlib.sha256(_bytes([system, [turn.raw for turn in turns[: last + 1]]])).hexdigest(),
+        digest=hashlib.sha256(body).hexdigest(),
         size=len(body),
         body=data,
     )
-
-
-def _is_person(message: Json, kind: Format) -> bool:
-    if message.get("role") != "user":
-        return False
-    content = message.get("content")
-    if kind == "openai" or isinstance(content, str):
-        return True
-    return any(_object(part).get("type") != "tool_result" for part in _list(content))
-
-
-def _tools(data: Json, kind: Format) -> dict[str, Json]:
-    found: dict[str, Json] = {}
-    for tool in map(_object, _list(data.get("tools"))):
-        spec = _object(tool.get("function")) if kind == "openai" else tool
-        found[str(spec.get("name", ""))] = _object(spec.get("parameters" if kind == "openai" else "input_schema"))
-    return found
-
-
-def _calls(since: Sequence[Json], kind: Format) -> list[tuple[str, str]]:
-    if kind == "openai":
-        functions = [_object(_object(c).get("function")) for m in since for c in _list(m.get("tool_calls"))]
-        return [(str(f.get("name", "")), str(f.get("arguments", ""))) for f in functions]
-    uses = [_object(part) for m in since for part in _list(m.get("content"))]
-    return [(str(u.get("name", "")), json.dumps(u.get("input"))) for u in uses if u.get("type") == "tool_use"]
-
-
-def _results(since: Sequence[Json], kind: Format) -> list[str]:
-    if kind == "openai":
-        return [text_of(m.get("content")) for m in since if m.get("role") == "tool"]
-    parts = [_object(part) for m in since for part in _list(m.get("content"))]
-    return [text_of(p.get("content")) for p in parts if p.get("type") == "tool_result"]
 
 
 def _bytes(value: object) -> bytes:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
 
 
-def prefix_hashes(body: Json) -> list[str]:
-    """Return cumulative hashes: tools, then system, then after each message.
+def prefix_hashes(body: Json, kind: Format) -> list[str]:
+    """Return cumulative hashes: tools, then system, then after each message (item, block: the format's smallest piece).
 
     One request continues another byte for byte when the other's list is the start of its own. Cache markers are left out:
     they move from request to request and are no content.
     """
     running = hashlib.sha256()
     found = []
-    for value in (body.get("tools"), body.get("system"), *_list(body.get("messages"))):
+    for value in _pieces(body, kind):
         running.update(_bytes(_without_markers(value)) + b"\n")
         found.append(running.hexdigest()[:16])
     return found
 
 
+def _pieces(body: Json, kind: Format) -> Iterator[object]:
+    if kind == "bedrock":
+        yield as_object(body.get("toolConfig")).get("tools")
+        yield body.get("system")
+        for message in map(as_object, as_list(body.get("messages"))):
+            for block in as_list(message.get("content")):
+                if "cachePoint" not in as_object(block):
+                    yield [message.get("role"), block]
+        return
+    yield body.get("tools")
+    if kind == "responses":
+        yield body.get("instructions")
+        yield from as_list(body.get("input"))
+        return
+    yield body.get("system")
+    yield from as_list(body.get("messages"))
+
+
 def _without_markers(value: object) -> object:
     if isinstance(value, dict):
         return {k: _without_markers(v) for k, v in value.items() if k != "cache_control"}
-    return [_without_markers(v) for v in value] if isinstance(value, list) else value
+    if isinstance(value, list):
+        return [_without_markers(v) for v in value if not (isinstance(v, dict) and "cachePoint" in v)]
+    return value

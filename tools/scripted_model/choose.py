@@ -10,6 +10,8 @@ from scripted_model.script import BadScript, Script, Step, parse_lines
 from scripted_model.talk import talk
 
 OVER = Step(say="The script has no more steps.")
+RECORD = Step(say="### State of things\nI keep no record of my own; the lists below come from the conversation itself.")
+"""Answers a request for a summary: the scripts in what is to be summarised are material, not asked for."""
 
 
 def choose(asked: Asked, memory: Memory) -> Step:
@@ -17,6 +19,8 @@ def choose(asked: Asked, memory: Memory) -> Step:
 
     The place in the script is the number of assistant messages since the person spoke last, so a restart changes nothing.
     """
+    if not asked.tools and "<material>" in asked.text and "</material>" in asked.text:
+        return RECORD
     try:
         script = parse_lines(asked.text)
     except BadScript as error:

@@ -132,21 +132,25 @@ class Connection(asyncio.Protocol):
 
     def send(self, status: int, headers: Mapping[str, str], body: bytes) -> None:
         """Send a whole answer."""
-        self._write(self._head(status, {**headers, "content-length": str(len(body))}) + body)
+        self.write(self._head(status, {**headers, "content-length": str(len(body))}) + body)
 
     def start(self, status: int, headers: Mapping[str, str]) -> None:
         """Send the head of an answer whose body follows in parts."""
-        self._write(self._head(status, {**headers, "transfer-encoding": "chunked"}))
+        self.write(self._head(status, {**headers, "transfer-encoding": "chunked"}))
+
+    def send_head(self, status: int, headers: Mapping[str, str]) -> None:
+        """Send the head of an answer whose body is what `write` sends until the connection is closed."""
+        self.write(self._head(status, headers))
 
     async def part(self, data: bytes) -> None:
         """Send a part of the body, waiting for a slow client."""
         if data:
-            self._write(b"%x\r\n%b\r\n" % (len(data), data))
+            self.write(b"%x\r\n%b\r\n" % (len(data), data))
             await self._writable.wait()
 
     def end(self) -> None:
         """Finish the body."""
-        self._write(b"0\r\n\r\n")
+        self.write(b"0\r\n\r\n")
 
     def close(self) -> None:
         """Close after what was written; without an `end` the client sees a cut body."""
@@ -157,7 +161,8 @@ class Connection(asyncio.Protocol):
         lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
         return f"HTTP/1.1 {status} {_reason(status)}\r\n{lines}\r\n".encode("latin-1")
 
-    def _write(self, data: bytes) -> None:
+    def write(self, data: bytes) -> None:
+        """Send bytes as they are."""
         if self._transport is not None:
             self._transport.write(data)
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from scripted_model.http_server import Request
 from scripted_model.script import MatchedScript
 
 Outcome = Literal["running", "complete", "error", "cut", "disconnected"]
@@ -43,6 +44,8 @@ class Memory:
     scripts: OrderedDict[str, MatchedScript] = field(default_factory=OrderedDict)
     counters: OrderedDict[str, int] = field(default_factory=OrderedDict)
     requests: deque[Seen] = field(default_factory=lambda: deque(maxlen=MAX_REQUESTS))
+    kept: deque[Request] | None = None
+    """Requests whole, for tests in one process with this model: None, as it must be elsewhere, keeps none."""
     total: int = 0
 
     def put(self, script: MatchedScript) -> None:
@@ -68,3 +71,5 @@ class Memory:
         self.scripts.clear()
         self.counters.clear()
         self.requests.clear()
+        if self.kept is not None:
+            self.kept.clear()

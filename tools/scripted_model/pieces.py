@@ -1,4 +1,4 @@
-"""What both formats share: how an answer is cut into pieces, ids, and token numbers."""
+"""what the formats share: how an answer is cut into pieces, ids, and token numbers."""
 
 from __future__ import annotations
 

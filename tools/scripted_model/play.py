@@ -3,20 +3,35 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
-from scripted_model import anthropic_format, openai_format
-from scripted_model.asked import Asked
+from scripted_model import anthropic_format, bedrock_format, openai_format, responses_format
+from scripted_model.asked import Asked, Format
 from scripted_model.http_server import Connection
 from scripted_model.memory import Seen
 from scripted_model.pieces import encode, token_id
-from scripted_model.provider_errors import ProviderError, error_body, error_of
+from scripted_model.provider_errors import ProviderError, error_body, error_headers, error_of
 from scripted_model.script import Step
 
 _BROKEN_EVENT = b'data: {"id": "broken", "choices": [{"delta": {"content": \n\n'
 _BROKEN_BODY = b'{"id": "broken", "choices": [{"mess'
 _HTML = b"<html><head><title>502 Bad Gateway</title></head><body>nginx</body></html>\n"
 _FLUSH = 64 * 1024
+_STREAMS = {
+    "openai": openai_format.stream,
+    "responses": responses_format.stream,
+    "anthropic": anthropic_format.stream,
+    "bedrock": bedrock_format.stream,
+}
+_WHOLES = {
+    "openai": openai_format.whole,
+    "responses": responses_format.whole,
+    "anthropic": anthropic_format.whole,
+    "bedrock": bedrock_format.whole,
+}
+_REQUEST_ID: Mapping[Format, str] = {
+    "openai": "x-request-id", "responses": "x-request-id", "anthropic": "request-id", "bedrock": "x-amzn-requestid"
+}  # fmt: skip
 
 
 class _Cut(Exception):
@@ -76,16 +91,19 @@ async def play(step: Step, asked: Asked, connection: Connection, seen: Seen) -> 
 
 
 def _request_id(asked: Asked) -> dict[str, str]:
-    return {"x-request-id" if asked.format == "openai" else "request-id": token_id("req_", asked)}
+    return {_REQUEST_ID[asked.format]: token_id("req_", asked)}
 
 
 def _send_error(error: ProviderError, step: Step, asked: Asked, connection: Connection) -> None:
-    names: Mapping[str, str] = {"content-type": "application/json", **_request_id(asked), **step.headers}
+    names: Mapping[str, str] = {
+        "content-type": "application/json", **_request_id(asked), **error_headers(error, asked.format), **step.headers
+    }  # fmt: skip
     connection.send(error.status, names, encode(error_body(error, asked.format, token_id("req_", asked))))
 
 
 async def _stream(step: Step, asked: Asked, error: ProviderError | None, connection: Connection) -> None:
-    content_type = "text/event-stream; charset=utf-8"
+    bedrock = asked.format == "bedrock"
+    content_type = bedrock_format.CONTENT_TYPE if bedrock else "text/event-stream; charset=utf-8"
     connection.start(
         step.status or 200, {"content-type": content_type, "cache-control": "no-cache", **_request_id(asked), **step.headers}
     )
@@ -93,7 +111,7 @@ async def _stream(step: Step, asked: Asked, error: ProviderError | None, connect
     if step.hang_seconds and step.hang_at == "start":
         await asyncio.sleep(step.hang_seconds)
     pieces = 0
-    for data, is_piece in _events(step, asked, error):
+    for data, is_piece in _STREAMS[asked.format](step, asked, error):
         if is_piece:
             pieces += 1
             silence = (step.first_ms if pieces == 1 else step.pause_ms) / 1000
@@ -103,21 +121,15 @@ async def _stream(step: Step, asked: Asked, error: ProviderError | None, connect
                 await body.flush()
                 await asyncio.sleep(silence)
             if pieces == 2 and step.malformed is not None:
-                await body.add(_BROKEN_EVENT)
+                await body.add(bedrock_format.broken_event() if bedrock else _BROKEN_EVENT)
                 break
         await body.add(data)
     await body.flush()
     connection.end()
 
 
-def _events(step: Step, asked: Asked, error: ProviderError | None) -> Iterator[tuple[bytes, bool]]:
-    render = openai_format.stream if asked.format == "openai" else anthropic_format.stream
-    return render(step, asked, error)
-
-
 async def _whole(step: Step, asked: Asked, connection: Connection) -> None:
-    render = openai_format.whole if asked.format == "openai" else anthropic_format.whole
-    data = _BROKEN_BODY if step.malformed else render(step, asked)
+    data = _BROKEN_BODY if step.malformed else _WHOLES[asked.format](step, asked)
     silence = step.first_ms / 1000 + (step.hang_seconds if step.hang_at != "headers" else 0)
     if silence:
         await asyncio.sleep(silence)

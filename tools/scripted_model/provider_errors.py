@@ -53,6 +53,19 @@ OPENAI: Mapping[ErrorName, ProviderError] = {
         "content_policy_violation",
     ),
     "invalid": ProviderError(400, "invalid_request_error", "Invalid value for 'messages'.", "invalid_value"),
+    "payload_too_large": ProviderError(413, "invalid_request_error", "Request entity too large.", None),
+    "image_refused": ProviderError(
+        400, "invalid_request_error", "Invalid content type. image_url is only supported by certain models.", "invalid_value"
+    ),
+    "output_allowance": ProviderError(
+        400, "invalid_request_error",
+        "max_tokens is too large: 200000. This model supports at most 16384 completion tokens, whereas you provided 200000.",
+        "invalid_value",
+    ),
+    "reasoning_refused": ProviderError(
+        400, "invalid_request_error", "The encrypted content gAAA for item rs_1 could not be verified.",
+        "invalid_encrypted_content",
+    ),
 }  # fmt: skip
 
 ANTHROPIC: Mapping[ErrorName, ProviderError] = {
@@ -71,11 +84,57 @@ ANTHROPIC: Mapping[ErrorName, ProviderError] = {
     "model_not_found": ProviderError(404, "not_found_error", "model: no-such-model"),
     "content_refused": ProviderError(400, "invalid_request_error", "Output blocked by content filtering policy"),
     "invalid": ProviderError(400, "invalid_request_error", "messages: Field required"),
+    "payload_too_large": ProviderError(413, "request_too_large", "Request exceeds the maximum size"),
+    "image_refused": ProviderError(
+        400, "invalid_request_error",
+        "messages.0.content.1.image.source.base64: image exceeds 5 MB maximum: 6000000 bytes > 5242880 bytes",
+    ),
+    "output_allowance": ProviderError(
+        400, "invalid_request_error",
+        "max_tokens: 200000 > 64000, which is the maximum allowed number of output tokens for claude-sonnet-4-5",
+    ),
+    "reasoning_refused": ProviderError(
+        400, "invalid_request_error", "messages.1.content.0: Invalid `signature` in `thinking` block"
+    ),
+}  # fmt: skip
+
+BEDROCK: Mapping[ErrorName, ProviderError] = {
+    "auth": ProviderError(403, "UnrecognizedClientException", "The security token included in the request is invalid."),
+    "billing": ProviderError(
+        402, "ValidationException", "Your account has insufficient funds: payment required to invoke this model."
+    ),
+    "rate_limit": ProviderError(429, "ThrottlingException", "Too many requests, please wait before trying again."),
+    "overloaded": ProviderError(503, "ServiceUnavailableException", "Bedrock is unable to process your request."),
+    "server_error": ProviderError(500, "InternalServerException", "The system encountered an unexpected error."),
+    "context_overflow": ProviderError(
+        400, "ValidationException",
+        "The model returned the following errors: prompt is too long: 210000 tokens > 200000 maximum",
+    ),
+    "model_not_found": ProviderError(400, "ValidationException", "The provided model identifier is invalid."),
+    "content_refused": ProviderError(400, "ValidationException", "Output blocked by content filtering policy"),
+    "invalid": ProviderError(
+        400, "ValidationException", "A conversation must start with a user message. Try again with one."
+    ),
+    "payload_too_large": ProviderError(413, "ValidationException", "Request entity too large"),
+    "image_refused": ProviderError(400, "ValidationException", "This model doesn't support the image content block."),
+    "output_allowance": ProviderError(
+        400, "ValidationException",
+        "The maximum tokens you requested exceeds the model limit of 4096. Try again with a maximum tokens value that is "
+        "lower than 4096.",
+    ),
+    "reasoning_refused": ProviderError(
+        400, "ValidationException",
+        "The model returned the following errors: messages.1.content.0: Invalid `signature` in `thinking` block",
+    ),
+}  # fmt: skip
+
+_TABLES: Mapping[Format, Mapping[ErrorName, ProviderError]] = {
+    "openai": OPENAI, "responses": OPENAI, "anthropic": ANTHROPIC, "bedrock": BEDROCK
 }  # fmt: skip
 
 _BY_STATUS: Mapping[int, ErrorName] = {
-    400: "invalid", 401: "auth", 402: "billing", 404: "model_not_found", 429: "rate_limit", 503: "overloaded",
-    529: "overloaded",
+    400: "invalid", 401: "auth", 402: "billing", 403: "auth", 404: "model_not_found", 413: "payload_too_large",
+    429: "rate_limit", 503: "overloaded", 529: "overloaded",
 }  # fmt: skip
 
 
@@ -84,12 +143,21 @@ def error_of(step: Step, kind: Format) -> ProviderError | None:
     if step.error is None and (step.status is None or step.status < 400):
         return None
     name = step.error or _BY_STATUS.get(step.status or 500, "server_error")
-    known = (OPENAI if kind == "openai" else ANTHROPIC)[name]
+    known = _TABLES[kind][name]
     return ProviderError(step.status or known.status, known.type, step.message or known.message, known.code)
 
 
 def error_body(error: ProviderError, kind: Format, request_id: str) -> dict[str, object]:
     """Return the JSON body of an error."""
-    if kind == "openai":
-        return {"error": {"message": error.message, "type": error.type, "param": None, "code": error.code}}
-    return {"type": "error", "error": {"type": error.type, "message": error.message}, "request_id": request_id}
+    if kind == "bedrock":
+        return {"message": error.message}
+    if kind == "anthropic":
+        return {"type": "error", "error": {"type": error.type, "message": error.message}, "request_id": request_id}
+    return {"error": {"message": error.message, "type": error.type, "param": None, "code": error.code}}
+
+
+def error_headers(error: ProviderError, kind: Format) -> dict[str, str]:
+    """Return the headers that tell an error's kind, where a format has them."""
+    if kind != "bedrock":
+        return {}
+    return {"x-amzn-errortype": f"{error.type}:http://internal.amazon.com/coral/com.amazon.bedrock/"}

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, Validation
 
 ErrorName = Literal[
     "auth", "billing", "rate_limit", "overloaded", "server_error", "context_overflow", "model_not_found", "content_refused",
-    "invalid",
+    "invalid", "payload_too_large", "image_refused", "output_allowance", "reasoning_refused",
 ]  # fmt: skip
 
 MARK = "#script "
@@ -33,6 +33,13 @@ class Call(_Model):
         """Return the arguments as they are sent."""
         return json.dumps(self.arguments, ensure_ascii=False) if self.raw is None else self.raw
 
+    def value(self) -> object:
+        """Return the arguments as an object, for formats that send one."""
+        try:
+            return json.loads(self.text())
+        except ValueError:
+            return {"raw": self.text()}
+
 
 class Tokens(_Model):
     """Usage numbers. `input` counts cached tokens too, `output` counts reasoning too."""
@@ -40,6 +47,8 @@ class Tokens(_Model):
     input: int = Field(default=0, ge=0)
     output: int = Field(default=0, ge=0)
     cached: int = Field(default=0, ge=0)
+    cache_write: int = Field(default=0, ge=0)
+    """Anthropic and Bedrock only."""
     reasoning: int = Field(default=0, ge=0)
 
 

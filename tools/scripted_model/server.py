@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import re
+from collections import deque
 from dataclasses import asdict
+from urllib.parse import unquote
 
 from pydantic import ValidationError
 
@@ -13,10 +16,10 @@ from scripted_model import asked as requests
 from scripted_model.asked import Asked, BadRequest, Format
 from scripted_model.choose import choose
 from scripted_model.http_server import Connection, Request
-from scripted_model.memory import Memory, Seen
+from scripted_model.memory import MAX_REQUESTS, Memory, Seen
 from scripted_model.pieces import encode
 from scripted_model.play import play
-from scripted_model.provider_errors import ProviderError, error_body
+from scripted_model.provider_errors import ProviderError, error_body, error_headers
 from scripted_model.script import MatchedScript, explain
 
 MAX_SCRIPT_BYTES = 256 * 1024
@@ -25,19 +28,22 @@ _JSON = {"content-type": "application/json"}
 _MODEL_PATHS: dict[str, Format] = {
     "/v1/chat/completions": "openai",
     "/chat/completions": "openai",
+    "/v1/responses": "responses",
+    "/responses": "responses",
     "/v1/messages": "anthropic",
 }
+_CONVERSE = re.compile(r"/model/([^/]+)/converse(-stream)?")
 
 
 class Server:
     """Answers model requests, and what tests ask about them."""
 
-    def __init__(self) -> None:
-        self.memory = Memory()
+    def __init__(self, *, keep_requests: bool = False) -> None:
+        self.memory = Memory(kept=deque(maxlen=MAX_REQUESTS) if keep_requests else None)
 
     async def handle(self, request: Request, connection: Connection) -> None:
         """Answer one request."""
-        kind = _MODEL_PATHS.get(request.path)
+        kind = "bedrock" if _CONVERSE.fullmatch(request.path) else _MODEL_PATHS.get(request.path)
         if kind is not None and request.method == "POST":
             await self._answer(request, kind, connection)
             return
@@ -45,11 +51,17 @@ class Server:
         connection.send(status, _JSON, encode(body) + b"\n")
 
     async def _answer(self, request: Request, kind: Format, connection: Connection) -> None:
+        if self.memory.kept is not None:
+            self.memory.kept.append(request)
+        if kind == "bedrock" and not _is_signed(request):
+            unsigned = ProviderError(403, "MissingAuthenticationTokenException", "Missing Authentication Token")
+            connection.send(403, {**_JSON, **error_headers(unsigned, kind)}, encode(error_body(unsigned, kind, "")))
+            return
         try:
-            asked = requests.parse(request.body, kind)
+            asked = _read(request, kind)
         except BadRequest as problem:
-            error = ProviderError(400, "invalid_request_error", str(problem))
-            connection.send(400, _JSON, encode(error_body(error, kind, "")))
+            error = ProviderError(400, "ValidationException" if kind == "bedrock" else "invalid_request_error", str(problem))
+            connection.send(400, {**_JSON, **error_headers(error, kind)}, encode(error_body(error, kind, "")))
             return
         seen = self._note(request, asked, connection.peer)
         try:
@@ -58,7 +70,7 @@ class Server:
             seen.outcome = "disconnected"
             raise
         finally:
-            seen.prefix = requests.prefix_hashes(asked.body)
+            seen.prefix = requests.prefix_hashes(asked.body, kind)
 
     def _note(self, request: Request, asked: Asked, peer: str) -> Seen:
         self.memory.total += 1
@@ -106,3 +118,17 @@ class Server:
             script = script.model_copy(update={"id": hashlib.sha256(body).hexdigest()[:16]})
         self.memory.put(script)
         return 200, {"id": script.id}
+
+
+def _read(request: Request, kind: Format) -> Asked:
+    found = _CONVERSE.fullmatch(request.path)
+    if found is None:
+        return requests.parse(request.body, kind)
+    return requests.parse(request.body, kind, model=unquote(found[1]), stream=found[2] is not None)
+
+
+def _is_signed(request: Request) -> bool:
+    """Tell whether a request has a signature or a key; neither is checked."""
+    shown = request.headers.get("authorization", "")
+    signed = shown.startswith("AWS4-HMAC-SHA256 ") and "Signature=" in shown and "x-amz-date" in request.headers
+    return signed or shown.startswith("Bearer ")

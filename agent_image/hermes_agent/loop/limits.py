@@ -7,13 +7,39 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class RetryPolicy:
-    """Back-off of failed model calls, in seconds: `base * 2^n`, at most `cap`, plus up to half of it as jitter."""
+    """Back-off when the models service itself cannot be used, in seconds: `base * 2^n`, at most `cap`, plus jitter.
 
-    attempts: int = 4
+    Failing providers are the models service's matter: it waits and tries others before an error reaches the agent.
+    """
+
+    attempts: int = 5
     """Calls in all, the first one included."""
-    base_seconds: float = 5.0
-    cap_seconds: float = 120.0
+    base_seconds: float = 0.5
+    cap_seconds: float = 15.0
     jitter: float = 0.5
+
+
+@dataclass(frozen=True)
+class GuardrailLimits:
+    """When repetition is noticed and when it ends a turn. Counts are of calls in one turn."""
+
+    same_failure_warn: int = 2
+    same_failure_stop: int = 5
+    """The same call with the same arguments fails."""
+    tool_failure_warn: int = 3
+    tool_failure_stop: int = 8
+    """The same tool fails, whatever its arguments, with no success in between."""
+    no_progress_warn: int = 2
+    no_progress_stop: int = 5
+    """Calls that brought the very result they had brought before, beyond the first."""
+    repeat_notice: int = 3
+    """Identical calls in a row."""
+    cycle_period: int = 4
+    """Longest cycle of calls that is looked for."""
+    history: int = 64
+    """Calls that are remembered."""
+    stub_characters: int = 512
+    """Identical results from this length on are replaced by a short note."""
 
 
 @dataclass(frozen=True)
@@ -23,10 +49,19 @@ class Limits:
     max_iterations: int = 90
     """Model calls that brought an answer or tool calls."""
     max_turn_seconds: float = 1800.0
+    max_turn_tokens: int | None = None
+    """Input and output of all model calls of the turn."""
+    max_turn_cost_nano_usd: int | None = None
+    warning_share: float = 0.8
+    """Share of a budget from which on the model is told, once."""
+    last_word_seconds: float = 30.0
+    """How long a turn whose time is over may still take to say what became of it."""
     max_output_tokens: int | None = None
     retry: RetryPolicy = field(default_factory=RetryPolicy)
     max_continuations: int = 4
     """Times a text that was cut by the output limit is continued."""
+    min_window_tokens: int = 512
+    """A text is not continued when less than this is left of the model's window."""
     max_truncated_calls: int = 4
     """Times a tool call that was cut is asked for again, with the output limit doubled each time."""
     truncated_call_base_tokens: int = 4096
@@ -36,10 +71,17 @@ class Limits:
     """Rounds in which the model is told of broken arguments before the turn ends."""
     max_unknown_tool_rounds: int = 3
     """Rounds in a row without any known tool before the turn ends."""
-    max_empty_answers: int = 4
-    """Empty answers in a row before the turn ends; the first of them after tools is nudged."""
-    empty_pause_seconds: float = 1.0
-    repeat_notice: int = 3
-    """Identical calls in a row after which the model is told."""
-    max_identical_failures: int = 5
-    """Identical failing calls in a row after which the turn ends."""
+    max_thinking_only: int = 2
+    """Times an answer that is nothing but thinking is carried on."""
+    max_empty_retries: int = 3
+    """Times an empty answer is asked for again without a word."""
+    expensive_call_nano_usd: int = 250_000_000
+    """An empty answer that cost this much is asked for again only once."""
+    empty_pause_seconds: float = 5.0
+    """Before the first such repeat; doubled each time, at most `empty_pause_cap_seconds`."""
+    empty_pause_cap_seconds: float = 60.0
+    max_intent_nudges: int = 2
+    """Times a model that announces what it will do, and does nothing, is told to do it."""
+    stall_seconds: float = 600.0
+    """Without any sign of life the turn ends."""
+    guardrails: GuardrailLimits = field(default_factory=GuardrailLimits)

@@ -12,15 +12,21 @@ class EndReason(StrEnum):
 
     STOP = "stop"
     LENGTH = "length"
+    CUT_OFF = "cut_off"
     STOPPED_BY_USER = "stopped_by_user"
     TIME_LIMIT = "time_limit"
     ITERATION_LIMIT = "iteration_limit"
+    TOKEN_LIMIT = "token_limit"
+    COST_LIMIT = "cost_limit"
+    BUDGET = "budget"
+    STALLED = "stalled"
     REFUSED = "refused"
     EMPTY_ANSWER = "empty_answer"
     OUTPUT_LIMIT = "output_limit"
     MALFORMED_CALLS = "malformed_tool_calls"
     UNKNOWN_TOOLS = "unknown_tools"
     REPEATED_FAILURES = "repeated_failures"
+    NO_PROGRESS = "no_progress"
     CONTEXT_OVERFLOW = "context_overflow"
     MODEL_ERROR = "model_error"
     INTERNAL_ERROR = "internal_error"
@@ -33,6 +39,8 @@ class Outcome:
     outcome: Literal["done", "failed"]
     reason: EndReason
     reply: str
+    message: str | None = None
+    """The last message of the transcript, where that is not the whole reply."""
 
 
 class TurnFailed(Exception):
@@ -46,14 +54,14 @@ class TurnFailed(Exception):
 REPLY_STOPPED = "Stopped."
 
 
-def time_limit_reply(seconds: float) -> str:
-    """Say that the turn ran out of time."""
-    return f"I stopped: this turn reached its limit of {seconds:g} seconds. Ask me to go on if you want me to continue."
+def stalled_reply(seconds: float) -> str:
+    """Say that nothing happened for too long."""
+    return f"I stopped: nothing happened for {seconds:g} seconds. Please send the message again or ask me to go on."
 
 
-def iteration_limit_reply(iterations: int) -> str:
-    """Say that the turn ran out of model calls."""
-    return f"I stopped: this turn reached its limit of {iterations} steps. Ask me to go on if you want me to continue."
+def limit_reply(what: str) -> str:
+    """Say which limit the turn reached, such as `90 steps`."""
+    return f"I stopped: this turn reached its limit of {what}. Ask me to go on if you want me to continue."
 
 
 INTERNAL_ERROR_REPLY = "Something went wrong inside the agent and this message was given up. Please send it again."

@@ -46,5 +46,13 @@ class Compaction(Protocol):
         ...
 
     def measured(self, turn: Turn, context_tokens: int, context_window: int) -> None:
-        """Take what a provider counted for the call that just ended (input and output tokens, and its window; 0: unknown)."""
+        """Take what a provider counted for the call that just ended: tokens in and out, and its window; 0 is unknown."""
+        ...
+
+
+class HandCompaction(Protocol):
+    """Compaction that a person asks for, between turns."""
+
+    async def by_hand(self, turn: Turn, focus: str) -> str:
+        """Compact `turn.transcript` now; `turn.turn_id` is the command's id. Return what became of it, for the person."""
         ...

@@ -9,18 +9,22 @@ from datetime import UTC, datetime
 import structlog
 
 from hermes_agent.loop.limits import Limits
+from hermes_agent.loop.liveness import watch_turn
+from hermes_agent.loop.load import load_transcript
 from hermes_agent.loop.outcome import (
     INTERNAL_ERROR_REPLY,
     REPLY_STOPPED,
     EndReason,
     Outcome,
     TurnFailed,
-    time_limit_reply,
+    limit_reply,
+    stalled_reply,
 )
-from hermes_agent.loop.ports import Store
-from hermes_agent.loop.prompt import build_system_prompt
+from hermes_agent.loop.ports import HandCompaction, Store
 from hermes_agent.loop.transcript import Transcript, TranscriptCache
 from hermes_agent.loop.turn import Turn, TurnLoop
+from hermes_agent.prompt.builder import SessionPrompts
+from hermes_agent.prompt.port import PromptBuilder
 from hermes_agent.stop import Stopped, StopReason, StopSignal
 from hermes_agent.tools.base import AnyTool
 from hermes_contracts.agent_config import AgentConfig
@@ -30,11 +34,9 @@ from hermes_contracts.errors import ErrorCode, HermesError
 from hermes_contracts.store_api import (
     COMMIT,
     FREEZE_PROMPT,
-    LOAD,
     CommitRequest,
     FreezePromptRequest,
     FrozenPrompt,
-    LoadRequest,
     OpenTurnReply,
 )
 
@@ -42,12 +44,17 @@ log = structlog.get_logger()
 
 MAX_REPLY_BYTES = 200_000
 """Longest answer that is committed, in UTF-8: it travels twice in one message of the bus."""
+NO_COMPACTION = "Compression is switched off for this agent."
+NOTHING_TO_COMPACT = "There is nothing to compress in this conversation."
 
 
 class TurnRunner:
-    """Runs opened turns of one session, one at a time."""
+    """Runs opened turns of one session, one at a time.
 
-    def __init__(
+    `on_first(inbound, turn_id, reply, provider)` is told of each conversation's first answer.
+    """
+
+    def __init__(  # noqa: PLR0913 - all that a turn needs meets here, named
         self,
         config: AgentConfig,
         store: Store,
@@ -55,37 +62,73 @@ class TurnRunner:
         tools: dict[str, AnyTool],
         limits: Limits,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        prompts: PromptBuilder | None = None,
+        by_hand: HandCompaction | None = None,
+        on_first: Callable[[Inbound, str, str, str], None] | None = None,
     ) -> None:
-        self._config = config
         self._store = store
         self._loop = loop
-        self._tools = tools
         self._limits = limits
-        self._now = now
+        self._prompts: PromptBuilder = prompts or SessionPrompts(config, tools, None, now)
+        self._by_hand = by_hand
+        self._on_first = on_first
         self._cache = TranscriptCache()
+        self._one_at_a_time = asyncio.Lock()
+        self._newest = ""
+        """Conversation of the last turn: what a command that names none is about."""
+
+    def opening(self, inbound: Inbound) -> Message:
+        """Return the row that begins the turn of a message."""
+        return self._loop.opening(inbound)
 
     async def run(self, inbound: Inbound, opened: OpenTurnReply, stop: StopSignal) -> Outcome:
         """Run and commit a turn. Raises HermesError when the store cannot be used; then nothing was committed."""
+        async with self._one_at_a_time:
+            self._newest = inbound.conversation
+            return await self._run(inbound, opened, stop)
+
+    async def compact(self, conversation: str, focus: str, command_id: str, stop: StopSignal) -> str:
+        """Compact a conversation now, between turns; return what became of it. Raises HermesError, Stopped."""
+        if self._by_hand is None:
+            return NO_COMPACTION
+        async with self._one_at_a_time:
+            conversation = conversation or self._newest
+            if not conversation:
+                return NOTHING_TO_COMPACT
+            transcript = self._cache.take(conversation) or await load_transcript(self._store, conversation)
+            if not transcript.messages:
+                return NOTHING_TO_COMPACT
+            sentence = await self._by_hand.by_hand(Turn(command_id, 0, transcript, stop), focus)
+            self._cache.keep(transcript)
+            return sentence
+
+    async def _run(self, inbound: Inbound, opened: OpenTurnReply, stop: StopSignal) -> Outcome:
         timer = asyncio.get_running_loop().call_later(self._limits.max_turn_seconds, stop.set, StopReason.TIME)
+        watch = asyncio.create_task(
+            watch_turn(self._loop.pulse, self._limits.stall_seconds, lambda: stop.set(StopReason.STALLED))
+        )
         try:
-            transcript = await self._transcript(inbound, opened)
-            turn = Turn(opened.turn_id, opened.next_step, transcript, stop, opened.journal)
+            transcript, is_new = await self._transcript(inbound, opened, stop)
+            turn = Turn(
+                opened.turn_id, opened.next_step, transcript, stop, opened.journal, inbound, resumed=opened.attempt > 1
+            )
             outcome = await self._outcome(turn, inbound)
             await self._commit(turn, outcome)
         finally:
             timer.cancel()
+            watch.cancel()
         self._cache.keep(transcript)
+        if is_new and self._on_first is not None and outcome.reason is EndReason.STOP:
+            self._on_first(inbound, turn.turn_id, outcome.reply, turn.provider)
         return outcome
 
     async def _outcome(self, turn: Turn, inbound: Inbound) -> Outcome:
         try:
             return await self._loop.run(turn, inbound)
         except TurnFailed as failed:
-            return failed.outcome
+            return _after(turn.said, failed.outcome)
         except Stopped as stopped:
-            if stopped.reason is StopReason.TIME:
-                return Outcome("failed", EndReason.TIME_LIMIT, time_limit_reply(self._limits.max_turn_seconds))
-            return Outcome("done", EndReason.STOPPED_BY_USER, REPLY_STOPPED)
+            return _after(turn.said, self._interrupted(stopped.reason))
         except HermesError as error:
             if error.retryable or error.code is ErrorCode.FENCED:
                 raise
@@ -96,9 +139,18 @@ class TurnRunner:
             log.exception("turn.failed")
             return Outcome("failed", EndReason.INTERNAL_ERROR, INTERNAL_ERROR_REPLY)
 
+    def _interrupted(self, reason: StopReason) -> Outcome:
+        match reason:
+            case StopReason.TIME:
+                return Outcome("failed", EndReason.TIME_LIMIT, limit_reply(f"{self._limits.max_turn_seconds:g} seconds"))
+            case StopReason.STALLED:
+                return Outcome("failed", EndReason.STALLED, stalled_reply(self._limits.stall_seconds))
+            case _:
+                return Outcome("done", EndReason.STOPPED_BY_USER, REPLY_STOPPED)
+
     async def _commit(self, turn: Turn, outcome: Outcome) -> None:
         reply = _bounded(outcome.reply)
-        message = Message.assistant(reply)
+        message = Message.assistant(reply if outcome.message is None else _bounded(outcome.message))
         await self._store.call(
             COMMIT,
             CommitRequest(
@@ -109,41 +161,41 @@ class TurnRunner:
                 reason=outcome.reason.value,
                 reply=reply,
                 usage=turn.usage,
+                context_tokens=turn.context_tokens,
             ),
         )
         turn.transcript.add(message)
 
-    async def _transcript(self, inbound: Inbound, opened: OpenTurnReply) -> Transcript:
+    async def _transcript(self, inbound: Inbound, opened: OpenTurnReply, stop: StopSignal) -> tuple[Transcript, bool]:
+        """Return the conversation, this turn's first row included, and whether this is its first turn."""
         cached = self._cache.take(inbound.conversation)
-        if cached is not None and opened.next_step == 0:
-            return cached
-        transcript = Transcript(inbound.conversation)
-        more = True
-        while more:
-            page = await self._store.call(LOAD, LoadRequest(conversation=inbound.conversation, after=transcript.sequence))
-            if page.prompt is not None and not transcript.has_prompt:
-                transcript.set_prompt(page.prompt)
-            for stored in page.messages:
-                transcript.add(stored.message)
-                transcript.sequence = stored.sequence
-            more = page.more and bool(page.messages)
+        first_row = opened.attempt == 1 and opened.next_step == 1
+        if cached is not None and cached.has_prompt and opened.attempt == 1 and opened.next_step <= 1:
+            if first_row:
+                cached.add(self._loop.opening(inbound))
+            return cached, False
+        transcript = await load_transcript(self._store, inbound.conversation)
+        is_new = not transcript.compactions and len(transcript.messages) <= opened.next_step and opened.next_step <= 1
         if not transcript.has_prompt:
-            transcript.set_prompt(await self._freeze(inbound))
-        return transcript
+            try:
+                transcript.set_prompt(await stop.race(self._freeze(inbound)))
+            except Stopped as stopped:
+                # A turn that ends here asks no model; the next one's prompt may have the time that this one had not.
+                if stopped.reason is StopReason.REDIRECT:
+                    transcript.set_prompt(await self._freeze(inbound))
+        return transcript, is_new
 
     async def _freeze(self, inbound: Inbound) -> FrozenPrompt:
-        system = build_system_prompt(
-            persona=self._config.persona,
-            instructions=inbound.instructions,
-            tools=frozenset(self._tools),
-            workspace=self._config.workspace_path,
-            today=self._now(),
-            profile=self._config.profile,
-            model=self._config.model,
-        )
-        prompt = FrozenPrompt(system=system, tools=tuple(tool.spec() for tool in self._tools.values()))
+        prompt = await self._prompts.build(inbound)
         reply = await self._store.call(FREEZE_PROMPT, FreezePromptRequest(conversation=inbound.conversation, prompt=prompt))
         return reply.prompt
+
+
+def _after(said: list[str], outcome: Outcome) -> Outcome:
+    """Put whole answers that were given before it at the start of the reply."""
+    if not said:
+        return outcome
+    return Outcome(outcome.outcome, outcome.reason, "\n\n".join([*said, outcome.reply]), outcome.message or outcome.reply)
 
 
 def _bounded(reply: str) -> str:

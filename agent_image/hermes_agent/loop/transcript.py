@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import json
 from collections import OrderedDict
+from collections.abc import Sequence
 
+from hermes_agent.prompt.first_message import STEERED
 from hermes_contracts.conversation import Message, Role, ToolCallPart, ToolResultPart
 from hermes_contracts.store_api import FrozenPrompt
 
@@ -38,6 +40,26 @@ class Transcript:
         self.open_calls: tuple[ToolCallPart, ...] = ()
         """Calls of the last message, if that is what it ends with."""
         self.last_role: Role | None = None
+        self.compactions = 0
+        """How often the store began this conversation anew."""
+        self.context_tokens = 0
+        """What a provider last counted in it; 0 when it has not since the last compaction."""
+        self.context_rows = 0
+        """How many of `messages` that count covers."""
+
+    def begin_anew(self, prompt: FrozenPrompt, messages: Sequence[Message], *, sequence: int, compactions: int) -> None:
+        """Become what the store was just told to begin this conversation with; ids of calls stay taken."""
+        taken = self.call_ids
+        self.messages, self.size_bytes, self.open_calls, self.last_role = [], 0, (), None
+        self.set_prompt(prompt)
+        for message in messages:
+            self.add(message)
+        self.call_ids |= taken
+        self.sequence, self.compactions, self.context_tokens, self.context_rows = sequence, compactions, 0, 0
+
+    def become(self, other: Transcript) -> None:
+        """Take everything over from a transcript that was loaded anew."""
+        vars(self).update(vars(other))
 
     def set_prompt(self, prompt: FrozenPrompt) -> None:
         """Take the prompt that the conversation is frozen with."""
@@ -52,13 +74,17 @@ class Transcript:
             return
         if self.open_calls:
             self._add_results(Message(role=Role.TOOL, parts=()))
-        if message.role is Role.USER and self.last_role in {Role.USER, Role.TOOL}:
+        if message.role is Role.USER and self.last_role in {Role.USER, Role.TOOL} and not self._steers(message):
             self._push(Message.assistant(LOST_ANSWER))
         elif message.role is Role.ASSISTANT and self.last_role in {Role.ASSISTANT, None}:
             self._push(Message.user(LOST_QUESTION))
         self._push(message)
         self.open_calls = tuple(message.tool_calls())
         self.call_ids.update(call.id for call in self.open_calls)
+
+    def _steers(self, message: Message) -> bool:
+        """Tell whether the person spoke into a running turn: the one case of a user's row straight after results."""
+        return self.last_role is Role.TOOL and message.text().startswith(STEERED)
 
     def _add_results(self, message: Message) -> None:
         if not self.open_calls:

@@ -2,93 +2,99 @@
 
 Every step is written before the next one starts: the assistant's message with `started` for its calls before any of
 them runs, the results with `finished` after the last of them ended. So whatever dies, what is written says what was done.
+Nor is a model ever asked about what is not written: after a crash its request would begin with other bytes.
 """
 
 from __future__ import annotations
 
 import asyncio
 import random
+import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
-from hermes_agent.loop.guardrails import Guardrails
-from hermes_agent.loop.judge import Accepted, Ladder
+from hermes_agent.loop.ask import Asker
+from hermes_agent.loop.budget import Budget, budgets, warning
+from hermes_agent.loop.guardrails import ATTENDED, Guardrails
+from hermes_agent.loop.judge import Accepted
 from hermes_agent.loop.limits import Limits
-from hermes_agent.loop.outcome import EndReason, Outcome, TurnFailed, iteration_limit_reply
-from hermes_agent.loop.ports import DeltaSink, Store
+from hermes_agent.loop.liveness import Pulse
+from hermes_agent.loop.outcome import EndReason, Outcome, TurnFailed, limit_reply
+from hermes_agent.loop.ports import Compaction, DeltaSink, Store
 from hermes_agent.loop.resume import interrupted_results
-from hermes_agent.loop.retry import GiveUp, decide
-from hermes_agent.loop.transcript import Transcript, encode
-from hermes_agent.model.base import ModelCall, ModelClient
-from hermes_agent.model.collect import Answer, collect
-from hermes_agent.model.hygiene import clean_text, unique_id
-from hermes_agent.stop import StopSignal
+from hermes_agent.loop.state import Turn as Turn
+from hermes_agent.loop.steering import answers_before, is_stored, new_goal, steering
+from hermes_agent.loop.uncompacted import NoCompaction
+from hermes_agent.model.base import ModelClient
+from hermes_agent.model.hygiene import unique_id
+from hermes_agent.prompt.directory_hints import DirectoryHints
+from hermes_agent.prompt.first_message import first_message
+from hermes_agent.stop import Note, Stopped, StopReason
 from hermes_agent.tools.executor import CheckedCall, Toolbox
-from hermes_contracts.conversation import Message, Role, TextPart, ToolCallPart, ToolResultPart, Usage
+from hermes_contracts.conversation import Message, Role, TextPart, ToolCallPart, ToolResultPart
 from hermes_contracts.envelopes import Inbound
-from hermes_contracts.errors import HermesError
 from hermes_contracts.store_api import APPEND, AppendRequest, JournalEntry
 
 _SUMMARISE = (
-    "You have reached the limit of steps for this turn. Do not call tools. Tell the user in a few sentences what is "
+    "You have reached the limit of {limit} for this turn. Do not call tools. Tell the user in a few sentences what is "
     "done, what is not, and how to go on."
 )
 _UNKNOWN_TOOLS = "The model kept calling tools that do not exist, so I stopped. Please try again."
 _MALFORMED = "The model kept sending tool calls that could not be read, so I stopped. Please try again."
-_REPEATED = "I stopped: the same call failed again and again ({tool}). The last error was: {error}"
-
-
-@dataclass
-class Turn:
-    """A turn in progress."""
-
-    turn_id: str
-    step: int
-    transcript: Transcript
-    stop: StopSignal
-    journal: tuple[JournalEntry, ...] = ()
-    usage: Usage = field(default_factory=Usage)
-    """Of the model calls since the last written step."""
-    iterations: int = 0
-    malformed_rounds: int = 0
-    unknown_rounds: int = 0
 
 
 class TurnLoop:
     """Runs turns with one session's model, tools and store."""
 
-    def __init__(
-        self, store: Store, model: ModelClient, toolbox: Toolbox, limits: Limits, deltas: DeltaSink, rng: random.Random
+    def __init__(  # noqa: PLR0913 - all that a round needs meets here, named
+        self,
+        store: Store,
+        model: ModelClient,
+        toolbox: Toolbox,
+        limits: Limits,
+        deltas: DeltaSink,
+        rng: random.Random,
+        compaction: Compaction | None = None,
+        hints: DirectoryHints | None = None,
     ) -> None:
         self._store = store
-        self._model = model
         self._toolbox = toolbox
         self._limits = limits
         self._deltas = deltas
-        self._rng = rng
+        self._hints = hints
+        self.pulse = Pulse()
+        self._asker = Asker(model, limits, deltas, compaction or NoCompaction(), rng, self.pulse)
+
+    def opening(self, inbound: Inbound) -> Message:
+        """Return the row that begins a turn."""
+        return first_message(inbound, stamp_time="terminal" not in self._toolbox.tools)
 
     async def run(self, turn: Turn, inbound: Inbound) -> Outcome:
         """Run a turn to its end, which the caller commits. Raises TurnFailed, Stopped, HermesError (the store's)."""
         await self._begin(turn, inbound)
-        guardrails = Guardrails(self._limits)
-        while turn.iterations < self._limits.max_iterations:
-            turn.iterations += 1
-            answer = await self._ask(turn)
-            if not answer.calls:
-                return Outcome("done", EndReason.LENGTH if answer.cut else EndReason.STOP, answer.text.strip())
-            calls = self._check(turn, answer)
-            await self._append(turn, _assistant(answer, calls), _journal(calls, "started"))
-            results = await self._toolbox.run(calls, turn.stop, self._progress)
-            results = [guardrails.observe(call.part, result) for call, result in zip(calls, results, strict=True)]
-            await self._append(turn, Message(role=Role.TOOL, parts=tuple(results)), _journal(calls, "finished"))
-            turn.stop.check()
-            self._judge_round(turn, calls, results, guardrails)
-        return await self._summarise(turn)
+        guardrails = Guardrails(self._limits.guardrails, hard_stops=inbound.channel not in ATTENDED)
+        while True:
+            try:
+                outcome = await self._round(turn, guardrails)
+            except Stopped as stopped:
+                note = turn.stop.take_redirect()
+                if note is not None:
+                    await self._turn_to(turn, note)
+                    continue
+                if stopped.reason is not StopReason.TIME or turn.transcript.last_role is not Role.TOOL:
+                    raise
+                outcome = await self._last_word(turn, self._budgets(turn)[0])
+            if outcome is not None:
+                return outcome
 
     async def _begin(self, turn: Turn, inbound: Inbound) -> None:
+        """Write down the message; or, in a turn that was begun before, results for the calls that were cut short."""
         if turn.step == 0:
-            await self._append(turn, Message.user(clean_text(inbound.text)))
-        elif turn.transcript.open_calls:
+            await self._append(turn, (self.opening(inbound),))
+            return
+        if turn.resumed:
+            turn.transcript.call_ids.update(entry.call_id for entry in turn.journal)
+            turn.said = answers_before(turn.transcript)
+        if turn.transcript.open_calls:
             results = interrupted_results(turn.transcript.open_calls, turn.journal)
             began = {entry.call_id: entry for entry in turn.journal}
             ended = tuple(
@@ -96,53 +102,108 @@ class TurnLoop:
                 for call in turn.transcript.open_calls
                 if call.id in began
             )
-            await self._append(turn, results, ended)
-        turn.stop.check()
+            await self._append(turn, (results,), ended)
 
-    async def _append(self, turn: Turn, message: Message, journal: tuple[JournalEntry, ...] = ()) -> None:
-        await self._store.call(
-            APPEND,
-            AppendRequest(turn_id=turn.turn_id, step=turn.step, messages=(message,), journal=journal, usage=turn.usage),
+    async def _append(self, turn: Turn, messages: tuple[Message, ...], journal: tuple[JournalEntry, ...] = ()) -> None:
+        request = AppendRequest(
+            turn_id=turn.turn_id,
+            step=turn.step,
+            messages=messages,
+            journal=journal,
+            usage=turn.usage,
+            context_tokens=turn.context_tokens,
         )
-        turn.step += 1
-        turn.usage = Usage()
-        turn.transcript.add(message)
+        await self._store.call(APPEND, request)
+        turn.written()
+        for message in messages:
+            turn.transcript.add(message)
 
-    async def _ask(self, turn: Turn, scaffold: Sequence[Message] = ()) -> Accepted:
-        ladder = Ladder(self._limits, after_tools=turn.transcript.last_role is Role.TOOL)
-        extra: Sequence[Message] = scaffold
-        while True:
-            answer = await self._call_model(turn, extra, ladder.max_output_tokens)
-            turn.usage += answer.usage
-            verdict = ladder.judge(answer)
-            if isinstance(verdict, Accepted):
-                return verdict
-            extra = (*scaffold, *verdict.scaffold)
-            if verdict.pause_seconds:
-                await turn.stop.race(asyncio.sleep(verdict.pause_seconds))
+    async def _round(self, turn: Turn, guardrails: Guardrails) -> Outcome | None:
+        """Do one round; return how the turn ended, or None when it goes on."""
+        turn.stop.check()
+        most_used = self._budgets(turn)[0]
+        if most_used.share >= 1:
+            return await self._last_word(turn, most_used)
+        turn.iterations += 1
+        compactions = turn.transcript.compactions
+        answer = await self._asker.ask(turn)
+        if not answer.calls:
+            return await self._answered(turn, answer)
+        if turn.transcript.compactions != compactions:
+            guardrails.forget_results()
+        calls = self._check(turn, answer)
+        await self._append(turn, (_assistant(answer, calls),), _journal(calls, "started"))
+        results = await self._run_tools(turn, calls, guardrails)
+        notes = self._steers(turn)
+        steered = (steering(notes),) if notes else ()
+        rows = (Message(role=Role.TOOL, parts=tuple(results)), *steered)
+        await self._append(turn, rows, _journal(calls, "finished"))
+        self._stored(turn, notes)
+        turn.remember(answer.text, only_tidied=all(call.tidies for call in calls))
+        turn.stop.check()
+        self._judge_round(turn, calls, guardrails)
+        return None
 
-    async def _call_model(self, turn: Turn, extra: Sequence[Message], max_output_tokens: int | None) -> Answer:
-        transcript = turn.transcript
-        messages = [*transcript.messages, *map(encode, extra)] if extra else transcript.messages
-        call = ModelCall(turn.turn_id, turn.step, transcript.system, transcript.tools, messages, max_output_tokens)
-        failures = 0
-        while True:
-            try:
-                return await turn.stop.race(collect(self._model.stream(call), self._piece))
-            except HermesError as error:
-                failures += 1
-                verdict = decide(self._limits.retry, error, failures, self._rng.random())
-                if isinstance(verdict, GiveUp):
-                    raise TurnFailed(verdict.reason, verdict.sentence) from error
-            await turn.stop.race(asyncio.sleep(verdict))
+    async def _run_tools(self, turn: Turn, calls: Sequence[CheckedCall], guardrails: Guardrails) -> list[ToolResultPart]:
+        with self.pulse.excused(sum(call.deadline_seconds for call in calls)):
+            results = await self._toolbox.run(calls, turn.stop, self._progress)
+        results = [guardrails.observe(call, result) for call, result in zip(calls, results, strict=True)]
+        if self._hints is not None:
+            results = await self._hints.add(turn.transcript, calls, results)
+        most_used = self._budgets(turn)[0]
+        if most_used.share >= self._limits.warning_share and not turn.warned:
+            turn.warned = True
+            results[-1] = results[-1].model_copy(update={"text": results[-1].text + warning(most_used)})
+        return results
+
+    async def _answered(self, turn: Turn, answer: Accepted) -> Outcome | None:
+        """End the turn, unless the person has said something that this answer could not know of."""
+        text = answer.text.strip()
+        notes = self._steers(turn)
+        if notes:
+            await self._append(turn, (_assistant(answer, ()), steering(notes)))
+            self._stored(turn, notes)
+            turn.said.append(text)
+            return None
+        if turn.stop.reason is StopReason.REDIRECT:
+            return None
+        reason = EndReason.CUT_OFF if answer.note else EndReason.LENGTH if answer.cut else EndReason.STOP
+        reply = f"{text}\n\n({answer.note})" if answer.note else text
+        return Outcome("done", reason, "\n\n".join([*turn.said, reply]), reply)
+
+    def _steers(self, turn: Turn) -> list[Note]:
+        """Take what the person said; what an earlier life wrote down already is done."""
+        notes = []
+        for note in turn.stop.take_steers():
+            if is_stored(turn.transcript, note):
+                turn.stop.on_stored(note)
+            else:
+                notes.append(note)
+        return notes
+
+    def _stored(self, turn: Turn, notes: Sequence[Note]) -> None:
+        for note in notes:
+            turn.stop.on_stored(note)
+
+    async def _turn_to(self, turn: Turn, note: Note) -> None:
+        """Go on with a new goal; what was being said is void."""
+        if turn.shown:
+            turn.shown = False
+            self._deltas.emit("restart")
+        if not is_stored(turn.transcript, note):
+            await self._append(turn, new_goal(note))
+        turn.said.clear()
+        turn.stop.on_stored(note)
+
+    def _budgets(self, turn: Turn) -> list[Budget]:
+        seconds = time.monotonic() - turn.started
+        return budgets(self._limits, iterations=turn.iterations, seconds=seconds, spent=turn.spent)
 
     def _check(self, turn: Turn, answer: Accepted) -> list[CheckedCall]:
         taken = turn.transcript.call_ids
         return [self._toolbox.check(call, unique_id(call.id, taken)) for call in answer.calls]
 
-    def _judge_round(
-        self, turn: Turn, calls: Sequence[CheckedCall], results: Sequence[ToolResultPart], guardrails: Guardrails
-    ) -> None:
+    def _judge_round(self, turn: Turn, calls: Sequence[CheckedCall], guardrails: Guardrails) -> None:
         turn.unknown_rounds = turn.unknown_rounds + 1 if all(call.unknown for call in calls) else 0
         if turn.unknown_rounds >= self._limits.max_unknown_tool_rounds:
             raise TurnFailed(EndReason.UNKNOWN_TOOLS, _UNKNOWN_TOOLS)
@@ -150,23 +211,30 @@ class TurnLoop:
             turn.malformed_rounds += 1
             if turn.malformed_rounds >= self._limits.max_malformed_rounds:
                 raise TurnFailed(EndReason.MALFORMED_CALLS, _MALFORMED)
-        if guardrails.must_stop:
-            error = " ".join(results[-1].text.split())[:300]
-            raise TurnFailed(EndReason.REPEATED_FAILURES, _REPEATED.format(tool=calls[-1].part.name, error=error))
+        if guardrails.halt is not None:
+            raise TurnFailed(guardrails.halt.reason, guardrails.halt.sentence)
 
-    async def _summarise(self, turn: Turn) -> Outcome:
-        sentence = iteration_limit_reply(self._limits.max_iterations)
+    async def _last_word(self, turn: Turn, budget: Budget) -> Outcome:
+        """Let the model say what became of the work; whatever happens, say which limit it was."""
+        sentence = limit_reply(budget.words)
+        turn.stop.grant_last_word()
+        timer = asyncio.get_running_loop().call_later(self._limits.last_word_seconds, turn.stop.set, StopReason.TIME)
+        text = ""
         try:
-            answer = await self._ask(turn, (Message.user(_SUMMARISE),))
+            answer = await self._asker.ask(turn, (Message.user(_SUMMARISE.format(limit=budget.words)),))
+            text = answer.text.strip()
         except TurnFailed:
-            return Outcome("done", EndReason.ITERATION_LIMIT, sentence)
-        text = answer.text.strip()
-        return Outcome("done", EndReason.ITERATION_LIMIT, f"{text}\n\n({sentence})" if text else sentence)
-
-    def _piece(self, kind: str, text: str) -> None:
-        self._deltas.emit("reasoning" if kind == "reasoning" else "text", text=text)
+            pass
+        except Stopped as stopped:
+            if stopped.reason is not StopReason.TIME:
+                raise
+        finally:
+            timer.cancel()
+        reply = f"{text}\n\n({sentence})" if text else sentence
+        return Outcome("done", budget.reason, "\n\n".join([*turn.said, reply]), reply)
 
     def _progress(self, kind: str, call: ToolCallPart) -> None:
+        self.pulse.beat()
         self._deltas.emit("tool_started" if kind == "tool_started" else "tool_finished", tool=call.name, call_id=call.id)
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from hermes_contracts import PROTOCOL_VERSION
-from hermes_contracts.model_api import ModelEvent
+from hermes_contracts.model_api import ModelEvent, Purpose
 
 
 @dataclass(frozen=True)
@@ -24,6 +24,8 @@ class ModelCall:
     messages: Sequence[bytes]
     """JSON objects."""
     max_output_tokens: int | None = None
+    conversation: str = ""
+    purpose: Purpose = Purpose.TURN
 
     def body(self) -> bytes:
         """Return the request's JSON. What changes from call to call comes last, so each body's start is the one before's."""
@@ -32,9 +34,18 @@ class ModelCall:
             "version": PROTOCOL_VERSION,
             "turn_id": self.turn_id,
             "step": self.step,
+            "conversation": self.conversation,
+            "purpose": self.purpose.value,
             "max_output_tokens": self.max_output_tokens,
         }
-        return head + b",".join(self.messages) + b"]," + json.dumps(tail).encode()[1:]
+        end = b"]," + json.dumps(tail).encode()[1:]
+        rows = list(self.messages)
+        if not rows:
+            return head + end
+        # One join: a long history is copied once.
+        rows[0] = head + rows[0]
+        rows[-1] += end
+        return b",".join(rows)
 
 
 class ModelClient(Protocol):

@@ -12,7 +12,17 @@ from pydantic import ValidationError
 from hermes_agent.model.base import ModelCall
 from hermes_agent.settings import ModelsToken
 from hermes_contracts.errors import ErrorBody, ErrorCode, HermesError
-from hermes_contracts.model_api import CONTENT_TYPE, MODEL_EVENT, STREAM_PATH, Finish, ModelError, ModelEvent
+from hermes_contracts.model_api import (
+    CONTENT_TYPE,
+    MODEL_EVENT,
+    MODEL_PATH,
+    STREAM_PATH,
+    Finish,
+    ModelError,
+    ModelEvent,
+    ModelInfo,
+    Purpose,
+)
 from hermes_service import tracing
 
 CONNECT_SECONDS = 5.0
@@ -20,7 +30,7 @@ SILENCE_SECONDS = 45.0
 """The service sends a heartbeat every 10 s; longer silence is a dead connection."""
 END_OF_BODY_SECONDS = 0.25
 MAX_LINE_BYTES = 1024 * 1024
-_MAX_ERROR_BYTES = 64 * 1024
+_MAX_WHOLE_BYTES = 64 * 1024
 
 
 class HttpModelClient:
@@ -28,7 +38,7 @@ class HttpModelClient:
 
     def __init__(self, base_url: str, token: ModelsToken, *, silence_seconds: float = SILENCE_SECONDS) -> None:
         self._token = token
-        self._url = base_url.rstrip("/") + STREAM_PATH
+        self._base_url = base_url.rstrip("/")
         timeout = httpx.Timeout(silence_seconds, connect=CONNECT_SECONDS)
         limits = httpx.Limits(max_connections=4, max_keepalive_connections=2, keepalive_expiry=55)
         self._http = httpx.AsyncClient(timeout=timeout, limits=limits, trust_env=False, follow_redirects=False)
@@ -36,6 +46,23 @@ class HttpModelClient:
     async def close(self) -> None:
         """Close connections."""
         await self._http.aclose()
+
+    async def info(self, purpose: Purpose) -> ModelInfo:
+        """Return what is known of the model that serves a purpose. Raises HermesError."""
+        url, headers = self._base_url + MODEL_PATH, {"authorization": f"Bearer {self._token.value}"}
+        try:
+            async with self._http.stream("GET", url, params={"purpose": purpose.value}, headers=headers) as response:
+                if response.status_code != 200:
+                    raise await _error_of(response)
+                return ModelInfo.model_validate_json(await _start_of(response))
+        except httpx.HTTPError as error:
+            raise _unusable(error) from error
+        except ValidationError as error:
+            raise HermesError(ErrorCode.PROVIDER_PROTOCOL, "the models service described no model") from error
+
+    async def window(self) -> int:
+        """Return the context window of the model that serves turns, in tokens. Raises HermesError."""
+        return (await self.info(Purpose.TURN)).context_window
 
     async def stream(self, call: ModelCall) -> AsyncGenerator[ModelEvent, None]:
         """Yield events as they come. Raises HermesError."""
@@ -47,7 +74,9 @@ class HttpModelClient:
         if traceparent := tracing.current():
             headers["traceparent"] = traceparent
         try:
-            async with self._http.stream("POST", self._url, content=call.body(), headers=headers) as response:
+            async with self._http.stream(
+                "POST", self._base_url + STREAM_PATH, content=call.body(), headers=headers
+            ) as response:
                 if response.status_code != 200:
                     raise await _error_of(response)
                 lines = _lines(response)
@@ -61,14 +90,18 @@ class HttpModelClient:
                     async with asyncio.timeout(END_OF_BODY_SECONDS):
                         async for _ in lines:
                             pass
-        except httpx.TimeoutException as error:
-            raise HermesError(ErrorCode.TIMEOUT, "the models service is silent", retryable=True) from error
         except httpx.HTTPError as error:
-            raise HermesError(ErrorCode.UNAVAILABLE, "the models service cannot be reached", retryable=True) from error
+            raise _unusable(error) from error
         except ValidationError as error:
             raise HermesError(
                 ErrorCode.PROVIDER_PROTOCOL, "the models service sent an event that is not in its protocol", retryable=True
             ) from error
+
+
+def _unusable(error: httpx.HTTPError) -> HermesError:
+    if isinstance(error, httpx.TimeoutException):
+        return HermesError(ErrorCode.TIMEOUT, "the models service is silent", retryable=True)
+    return HermesError(ErrorCode.UNAVAILABLE, "the models service cannot be reached", retryable=True)
 
 
 async def _lines(response: httpx.Response) -> AsyncIterator[bytes]:
@@ -84,14 +117,18 @@ async def _lines(response: httpx.Response) -> AsyncIterator[bytes]:
         yield rest
 
 
-async def _error_of(response: httpx.Response) -> HermesError:
+async def _start_of(response: httpx.Response) -> bytes:
     data = b""
     async for chunk in response.aiter_raw():
         data += chunk
-        if len(data) > _MAX_ERROR_BYTES:
+        if len(data) > _MAX_WHOLE_BYTES:
             break
+    return data[:_MAX_WHOLE_BYTES]
+
+
+async def _error_of(response: httpx.Response) -> HermesError:
     try:
-        return HermesError.from_body(ErrorBody.model_validate_json(data[:_MAX_ERROR_BYTES]))
+        return HermesError.from_body(ErrorBody.model_validate_json(await _start_of(response)))
     except ValidationError:
         retryable = response.status_code in {408, 425, 429} or response.status_code >= 500
         return HermesError(ErrorCode.UNAVAILABLE, f"the models service answered {response.status_code}", retryable=retryable)

@@ -27,6 +27,9 @@ def clean_name(name: str) -> str:
     return _NOT_NAME.sub("_", name)[:MAX_NAME] or "unnamed"
 
 
+MAX_CLOSERS = 50
+"""Closing brackets that are added or dropped to make sense of arguments."""
+
 Problem = Literal["truncated", "invalid"]
 
 
@@ -56,7 +59,7 @@ def parse_call(raw: RawCall) -> ParsedCall:
     except ValueError as first:
         if _is_cut(text):
             return ParsedCall(call_id, name, "{}", None, "truncated", "the arguments stop before their closing bracket")
-        text = _TRAILING_COMMA.sub(r"\1", text)
+        text = trimmed(_TRAILING_COMMA.sub(r"\1", text))
         try:
             value = _loads(text)
         except ValueError:
@@ -64,7 +67,67 @@ def parse_call(raw: RawCall) -> ParsedCall:
     arguments = _as_object(value)
     if arguments is None:
         return ParsedCall(call_id, name, "{}", None, "invalid", "the arguments are not a JSON object")
-    return ParsedCall(call_id, name, text if value is arguments else json.dumps(arguments), arguments)
+    return ParsedCall(call_id, name, _strict(text, arguments, same=value is arguments), arguments)
+
+
+def _strict(text: str, arguments: dict[str, object], *, same: bool) -> str:
+    """Return the arguments as JSON that every provider reads: as the model wrote them where that is possible."""
+    if same and "\n" not in text and "\t" not in text and "\r" not in text:
+        return text
+    return json.dumps(arguments, ensure_ascii=False)
+
+
+def trimmed(text: str) -> str:
+    """Return JSON without surplus closing brackets behind its value, at most `MAX_CLOSERS` of them."""
+    end = _value_end(text)
+    rest = "".join(text[end:].split())
+    return text[:end] if end and len(rest) <= MAX_CLOSERS and not rest.strip("}]") else text
+
+
+def balanced(text: str) -> str:
+    """Return JSON with the closing brackets that it lacks, at most `MAX_CLOSERS`; unchanged when that is no help.
+
+    For text that is only shown to a model again: arguments that were cut are never run.
+    """
+    open_brackets, in_string = _open_brackets(text)
+    if len(open_brackets) > MAX_CLOSERS:
+        return text
+    closers = "".join("}" if bracket == "{" else "]" for bracket in reversed(open_brackets))
+    return text + ('"' if in_string else "") + closers
+
+
+def readable_arguments(text: str) -> str:
+    """Return stored arguments as a JSON object that every provider takes back; `{}` when nothing can be saved."""
+    text = clean_text(text)
+    for attempt in (text, _TRAILING_COMMA.sub(r"\1", trimmed(text)), _TRAILING_COMMA.sub(r"\1", balanced(text))):
+        try:
+            value = _loads(attempt)
+        except ValueError:
+            continue
+        arguments = _as_object(value)
+        if arguments is not None:
+            return _strict(attempt, arguments, same=value is arguments)
+    return "{}"
+
+
+def _value_end(text: str) -> int:
+    """Return where the first JSON object or array of a text ends; 0 when it does not."""
+    depth, in_string, escaped = 0, False, False
+    for index, character in enumerate(text):
+        if escaped:
+            escaped = False
+        elif in_string:
+            escaped = character == "\\"
+            in_string = character != '"'
+        elif character == '"':
+            in_string = True
+        elif character in "{[":
+            depth += 1
+        elif character in "}]":
+            depth -= 1
+            if depth <= 0:
+                return index + 1
+    return 0
 
 
 def _loads(text: str) -> object:
@@ -72,7 +135,8 @@ def _loads(text: str) -> object:
         raise ValueError(f"{constant} is not JSON")
 
     try:
-        parsed: object = json.loads(text, parse_constant=refuse)
+        # Not strict: models write line breaks and tabs into strings as they are.
+        parsed: object = json.loads(text, parse_constant=refuse, strict=False)
     except RecursionError as error:
         raise ValueError("nested too deeply") from error
     return parsed
@@ -90,7 +154,14 @@ def _as_object(value: object) -> dict[str, object] | None:
 
 
 def _is_cut(text: str) -> bool:
-    depth, in_string, escaped = 0, False, False
+    open_brackets, in_string = _open_brackets(text)
+    return in_string or bool(open_brackets)
+
+
+def _open_brackets(text: str) -> tuple[list[str], bool]:
+    """Return the brackets that are open at the end of a text, and whether a string is."""
+    found: list[str] = []
+    in_string = escaped = False
     for character in text:
         if escaped:
             escaped = False
@@ -100,10 +171,10 @@ def _is_cut(text: str) -> bool:
         elif character == '"':
             in_string = True
         elif character in "{[":
-            depth += 1
-        elif character in "}]":
-            depth -= 1
-    return in_string or depth > 0
+            found.append(character)
+        elif character in "}]" and found:
+            found.pop()
+    return found, in_string
 
 
 def clean_id(call_id: str) -> str:

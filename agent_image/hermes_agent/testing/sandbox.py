@@ -34,7 +34,7 @@ class FakeSandbox:
         self._input: dict[str, bytes] = {}
 
     def _key(self, path: str) -> str:
-        return posixpath.normpath(path.removeprefix("/workspace/"))
+        return posixpath.normpath(path.removeprefix("/workspace").lstrip("/") or ".")
 
     async def run(
         self, command: str, *, timeout_seconds: float, workdir: str | None, pty: bool, max_output_bytes: int
@@ -112,6 +112,16 @@ class FakeSandbox:
             return FileInfo("file", len(self.files[key]))
         is_directory = key == "." or any(name.startswith(key + "/") for name in self.files)
         return FileInfo("directory", 0) if is_directory else None
+
+    async def list_directory(self, path: str, *, limit: int) -> tuple[list[str], int]:
+        """List the names in a directory."""
+        key = self._key(path)
+        top = "" if key == "." else f"{key}/"
+        below = [name.removeprefix(top) for name in self.files if name.startswith(top)]
+        if not below and top:
+            raise SandboxFailure(f"{path}: no such directory")
+        names = sorted({f"{name.split('/')[0]}/" if "/" in name else name for name in below})
+        return names[:limit], len(names)
 
     async def read_file(self, path: str, *, offset: int, limit: int) -> bytes:
         """Read a range."""

@@ -15,6 +15,7 @@ from hermes_contracts.conversation import Message
 from hermes_contracts.envelopes import Inbound
 from hermes_contracts.errors import ErrorCode, HermesError
 from hermes_contracts.store_api import (
+    MAX_COMPACTED_BYTES,
     SETTLED,
     AgentState,
     AppendReply,
@@ -22,6 +23,8 @@ from hermes_contracts.store_api import (
     Command,
     CommandKind,
     CommitRequest,
+    CompactReply,
+    CompactRequest,
     Empty,
     FinishCommandRequest,
     FreezePromptReply,
@@ -35,6 +38,7 @@ from hermes_contracts.store_api import (
     OpenTurnRequest,
     ReportReply,
     ReportRequest,
+    SetTitleRequest,
     StoredMessage,
     TakeCommandsReply,
     TurnState,
@@ -54,10 +58,22 @@ class FakeTurn:
     attempt: int = 1
     ack_subject: str = ""
     epoch: int = 0
-    steps: dict[int, AppendReply] = field(default_factory=dict)
+    steps: dict[int, BaseModel] = field(default_factory=dict)
     journal: list[JournalEntry] = field(default_factory=list)
     commits: list[CommitRequest] = field(default_factory=list)
     resent: int = 0
+
+
+@dataclass
+class FakeConversation:
+    """What the store keeps of a conversation beside its messages."""
+
+    compactions: list[CompactRequest] = field(default_factory=list)
+    start: int = 0
+    """`load` begins after this sequence."""
+    context_tokens: int = 0
+    context_sequence: int = 0
+    title: str = ""
 
 
 class FakeStore:
@@ -68,6 +84,7 @@ class FakeStore:
         self.page = page
         self.turns: dict[tuple[str, str, str], FakeTurn] = {}
         self.messages: dict[str, list[StoredMessage]] = {}
+        self.conversations: dict[str, FakeConversation] = {}
         self.prompts: dict[str, FrozenPrompt] = {}
         self.commands: dict[str, Command] = {}
         self.results: dict[str, str] = {}
@@ -75,6 +92,8 @@ class FakeStore:
         self.calls: list[str] = []
         self.hook: Hook = lambda _name, _when: None
         self._sequence = itertools.count(1)
+        self._copies: set[int] = set()
+        self._commanded: dict[str, CompactReply] = {}
 
     def client(self, epoch: int) -> FakeStoreClient:
         """Return the store as one epoch's agent calls it."""
@@ -85,13 +104,23 @@ class FakeStore:
         at = time.time() if created_at is None else created_at
         self.commands[command_id] = Command(command_id=command_id, kind=CommandKind.STOP, created_at=at)
 
+    def put_compress(self, command_id: str, focus: str = "", conversation: str = "") -> None:
+        """Keep a /compress."""
+        arguments = {"focus": focus, "conversation": conversation}
+        command = Command(command_id=command_id, kind=CommandKind.COMPRESS, arguments=arguments, created_at=time.time())
+        self.commands[command_id] = command
+
     def turn(self, update_id: str) -> FakeTurn:
         """Return a turn by its message's id."""
         return next(turn for turn in self.turns.values() if turn.inbound.update_id == update_id)
 
     def transcript(self, conversation: str) -> list[Message]:
-        """Return a conversation's messages."""
-        return [stored.message for stored in self.messages.get(conversation, [])]
+        """Return a conversation's messages as a person sees them: whole, with summaries, without copies."""
+        return [m.message for m in self.messages.get(conversation, []) if m.sequence not in self._copies]
+
+    def conversation(self, conversation: str) -> FakeConversation:
+        """Return what is kept of a conversation."""
+        return self.conversations.setdefault(conversation, FakeConversation())
 
     def states(self) -> list[AgentState]:
         """Return what agents said of themselves."""
@@ -118,6 +147,8 @@ class FakeStore:
         turn = self.turns.get(key)
         if turn is None:
             turn = self.turns[key] = FakeTurn(f"t{len(self.turns) + 1}", inbound)
+            if request.first is not None:
+                self._write(turn, 0, (request.first,))
         elif turn.state in SETTLED:
             turn.resent += 1
         else:
@@ -132,9 +163,18 @@ class FakeStore:
         )
 
     def _load(self, _: int, request: LoadRequest) -> LoadReply:
-        after = [m for m in self.messages.get(request.conversation, []) if m.sequence > request.after]
+        kept = self.conversation(request.conversation)
+        first = max(request.after, kept.start)
+        after = [m for m in self.messages.get(request.conversation, []) if m.sequence > first]
         page = after[: min(self.page, request.limit)]
-        return LoadReply(prompt=self.prompts.get(request.conversation), messages=tuple(page), more=len(after) > len(page))
+        return LoadReply(
+            prompt=self.prompts.get(request.conversation),
+            messages=tuple(page),
+            more=len(after) > len(page),
+            compactions=len(kept.compactions),
+            context_tokens=kept.context_tokens,
+            context_sequence=kept.context_sequence,
+        )
 
     def _freeze_prompt(self, _: int, request: FreezePromptRequest) -> FreezePromptReply:
         return FreezePromptReply(prompt=self.prompts.setdefault(request.conversation, request.prompt))
@@ -142,22 +182,71 @@ class FakeStore:
     def _by_id(self, turn_id: str) -> FakeTurn:
         return next(turn for turn in self.turns.values() if turn.turn_id == turn_id)
 
-    def _write(self, turn: FakeTurn, step: int, messages: tuple[Message, ...]) -> AppendReply:
+    def _write(self, turn: FakeTurn, step: int, messages: tuple[Message, ...], context_tokens: int = 0) -> BaseModel:
         if step in turn.steps:
             return turn.steps[step]
-        if turn.state in SETTLED or step != max(turn.steps, default=-1) + 1:
-            raise HermesError(ErrorCode.INVALID, f"step {step} is not the next one")
-        rows = self.messages.setdefault(turn.inbound.conversation, [])
-        for message in messages:
-            stored = StoredMessage(sequence=next(self._sequence), turn_id=turn.turn_id, step=step, message=message)
-            rows.append(stored)
-        turn.steps[step] = AppendReply(sequence=rows[-1].sequence if rows else 0)
+        self._check_step(turn, step)
+        turn.steps[step] = AppendReply(sequence=self._add(turn.inbound.conversation, turn.turn_id, step, messages))
+        if context_tokens:
+            kept = self.conversation(turn.inbound.conversation)
+            kept.context_tokens, kept.context_sequence = (
+                context_tokens,
+                self.messages[turn.inbound.conversation][-1].sequence,
+            )
         return turn.steps[step]
 
-    def _append(self, _: int, request: AppendRequest) -> AppendReply:
+    def _check_step(self, turn: FakeTurn, step: int) -> None:
+        if turn.state in SETTLED or step != max(turn.steps, default=-1) + 1:
+            raise HermesError(ErrorCode.INVALID, f"step {step} is not the next one")
+
+    def _add(self, conversation: str, turn_id: str, step: int, messages: tuple[Message, ...]) -> int:
+        rows = self.messages.setdefault(conversation, [])
+        for message in messages:
+            rows.append(StoredMessage(sequence=next(self._sequence), turn_id=turn_id, step=step, message=message))
+        return rows[-1].sequence if rows else 0
+
+    def _compact(self, _: int, request: CompactRequest) -> CompactReply:
+        command = self.commands.get(request.turn_id)
+        if command is not None and command.kind is CommandKind.COMPRESS and request.step == 0:
+            if request.turn_id not in self._commanded:
+                self._commanded[request.turn_id] = self._begin_anew(request)
+            return self._commanded[request.turn_id]
+        turn = next((turn for turn in self.turns.values() if turn.turn_id == request.turn_id), None)
+        if turn is None:
+            raise HermesError(ErrorCode.NOT_FOUND, f"no turn {request.turn_id}")
+        if request.step not in turn.steps:
+            self._check_step(turn, request.step)
+            turn.steps[request.step] = self._begin_anew(request)
+            turn.journal.extend(request.journal)
+        return cast("CompactReply", turn.steps[request.step])
+
+    def _begin_anew(self, request: CompactRequest) -> CompactReply:
+        kept = self.conversation(request.conversation)
+        if request.expected != len(kept.compactions):
+            raise HermesError(ErrorCode.CONFLICT, f"there were {len(kept.compactions)} compactions")
+        if request.summary_index >= len(request.messages):
+            raise HermesError(ErrorCode.INVALID, "summary_index: names no message")
+        if sum(len(m.model_dump_json().encode()) for m in request.messages) > MAX_COMPACTED_BYTES:
+            raise HermesError(ErrorCode.TOO_LARGE, f"messages: more than {MAX_COMPACTED_BYTES} bytes")
+        rows = self.messages.setdefault(request.conversation, [])
+        kept.start = rows[-1].sequence if rows else 0
+        sequence = self._add(request.conversation, request.turn_id, request.step, request.messages)
+        new = [m.sequence for m in rows if m.sequence > kept.start]
+        self._copies.update(s for n, s in enumerate(new) if n != request.summary_index)
+        self.prompts[request.conversation] = request.prompt
+        kept.compactions.append(request)
+        kept.context_tokens = kept.context_sequence = 0
+        return CompactReply(sequence=sequence, compactions=len(kept.compactions))
+
+    def _set_title(self, _: int, request: SetTitleRequest) -> Empty:
+        kept = self.conversation(request.conversation)
+        kept.title = kept.title or request.title
+        return Empty()
+
+    def _append(self, _: int, request: AppendRequest) -> BaseModel:
         turn = self._by_id(request.turn_id)
         known = request.step in turn.steps
-        reply = self._write(turn, request.step, request.messages)
+        reply = self._write(turn, request.step, request.messages, request.context_tokens)
         if not known:
             turn.journal.extend(request.journal)
         return reply
@@ -165,7 +254,7 @@ class FakeStore:
     def _commit(self, _: int, request: CommitRequest) -> Empty:
         turn = self._by_id(request.turn_id)
         if request.step not in turn.steps:
-            self._write(turn, request.step, request.messages)
+            self._write(turn, request.step, request.messages, request.context_tokens)
             turn.commits.append(request)
             turn.state = TurnState(request.outcome)
         return Empty()

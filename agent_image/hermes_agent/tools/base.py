@@ -57,6 +57,10 @@ class Tool(Generic[A]):
     access: Callable[[A], Access]
     deadline_seconds: Callable[[A], float] = field(default=lambda _: 120.0)
     """Longest run, in seconds; the call is cancelled after it."""
+    tidies: Callable[[A], bool] = field(default=lambda _: False)
+    """Whether the call only cleans up: what the model said beside it is still its answer when nothing follows."""
+    lenient: bool = False
+    """Failing or waiting is part of this tool's normal work: repetition is told to the model and never ends a turn."""
     max_characters: int = 100_000
     """Longest result; the middle of a longer one is spilled to a file."""
 

@@ -23,13 +23,19 @@ log = structlog.get_logger()
 MAX_ROUND_BYTES = 250_000
 """All results of one message together, in UTF-8: what one step may carry over the bus."""
 MAX_ERROR_CHARACTERS = 2_048
+BATCH_SECONDS = 420.0
+"""Longest run of calls that run together; one that runs alone has its own deadline only."""
 _NOT_RUN = {
     StopReason.USER: "Not run: the user stopped the turn.",
     StopReason.TIME: "Not run: the turn reached its time limit.",
+    StopReason.STALLED: "Not run: the turn had come to a standstill.",
+    StopReason.REDIRECT: "Not run: the user gave a new goal.",
 }
 _CUT_SHORT = {
     StopReason.USER: "Stopped by the user while it was running; its effect may be partial.",
     StopReason.TIME: "Stopped while it was running: the turn reached its time limit. Its effect may be partial.",
+    StopReason.STALLED: "Stopped while it was running: nothing had happened for too long. Its effect may be partial.",
+    StopReason.REDIRECT: "Stopped while it was running: the user gave a new goal. Its effect may be partial.",
 }
 
 
@@ -43,6 +49,16 @@ class CheckedCall:
     error: str = ""
     unknown: bool = False
     malformed: bool = False
+
+    @property
+    def deadline_seconds(self) -> float:
+        """Return the longest that the call may run."""
+        return self.tool.deadline_seconds(self.arguments) if self.tool is not None else 0.0
+
+    @property
+    def tidies(self) -> bool:
+        """Tell whether the call only cleans up."""
+        return self.tool is not None and self.tool.tidies(self.arguments)
 
 
 class Toolbox:
@@ -84,29 +100,33 @@ class Toolbox:
                 results[indices[0]] = await self._run_one(calls[indices[0]], stop, on_event)
                 continue
             async with asyncio.TaskGroup() as group:
-                tasks = [group.create_task(self._run_one(calls[n], stop, on_event)) for n in indices]
+                tasks = [group.create_task(self._run_one(calls[n], stop, on_event, BATCH_SECONDS)) for n in indices]
             results.update(zip(indices, (task.result() for task in tasks), strict=True))
         return await self._fit([results[n] for n in range(len(calls))])
 
     async def _run_one(
-        self, call: CheckedCall, stop: StopSignal, on_event: Callable[[str, ToolCallPart], None]
+        self,
+        call: CheckedCall,
+        stop: StopSignal,
+        on_event: Callable[[str, ToolCallPart], None],
+        most_seconds: float = float("inf"),
     ) -> ToolResultPart:
         if stop.reason is not None:
             return _error(call.part, _NOT_RUN[stop.reason])
         on_event("tool_started", call.part)
         try:
-            return await stop.race(self._attempt(call))
+            return await stop.race(self._attempt(call, most_seconds))
         except Stopped as stopped:
             return _error(call.part, _CUT_SHORT[stopped.reason])
         finally:
             on_event("tool_finished", call.part)
 
-    async def _attempt(self, call: CheckedCall) -> ToolResultPart:
+    async def _attempt(self, call: CheckedCall, most_seconds: float) -> ToolResultPart:
         tool, arguments = call.tool, call.arguments
         if tool is None or arguments is None:
             return _error(call.part, call.error)
         context = ToolContext(call.part.id, self._sandbox)
-        seconds = tool.deadline_seconds(arguments)
+        seconds = min(call.deadline_seconds, most_seconds)
         try:
             async with asyncio.timeout(seconds):
                 text = clean_text(await tool.run(arguments, context))

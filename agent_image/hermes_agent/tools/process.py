@@ -78,6 +78,8 @@ TOOLS = (
         arguments=ProcessArguments,
         run=_run,
         access=lambda _: BARRIER,
+        lenient=True,
+        tidies=lambda a: a.action in {"kill", "close"},
         deadline_seconds=lambda a: min(a.timeout, MAX_WAIT_SECONDS) + 30.0,
     ),
 )

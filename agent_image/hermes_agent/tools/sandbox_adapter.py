@@ -121,6 +121,12 @@ class SandboxAdapter:
         kind = info.type if info.type in {"file", "directory"} else "other"
         return FileInfo("file" if kind == "file" else "directory" if kind == "directory" else "other", info.size)
 
+    async def list_directory(self, path: str, *, limit: int) -> tuple[list[str], int]:
+        """Return names, directories with a slash, and how many there are."""
+        with _told():
+            listing = await self._sandbox.list_directory(path, limit=limit)
+        return [f"{entry.name}/" if entry.type == "directory" else entry.name for entry in listing.entries], listing.total
+
     async def read_file(self, path: str, *, offset: int, limit: int) -> bytes:
         """Read a range."""
         with _told():

@@ -128,6 +128,10 @@ class SandboxPort(Protocol):
         """Say what a path is; None when there is nothing."""
         ...
 
+    async def list_directory(self, path: str, *, limit: int) -> tuple[list[str], int]:
+        """Return the first `limit` names in a directory (directories end with a slash), and how many there are."""
+        ...
+
     async def read_file(self, path: str, *, offset: int, limit: int) -> bytes:
         """Read at most `limit` bytes from an offset in bytes."""
         ...

@@ -86,6 +86,7 @@ TOOLS = (
         arguments=TerminalArguments,
         run=_run,
         access=lambda _: BARRIER,
+        lenient=True,
         deadline_seconds=lambda a: min(a.timeout, MAX_SECONDS) + _GRACE_SECONDS,
     ),
 )

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Sequence
 from enum import IntEnum
+from typing import Protocol
 
 import structlog
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
+from hermes_agent.loop.liveness import watch_event_loop
 from hermes_agent.loop.outcome import Outcome
 from hermes_agent.loop.ports import Store
 from hermes_agent.loop.run import TurnRunner
@@ -46,10 +49,18 @@ class ExitCode(IntEnum):
     FENCED = 3
 
 
+class Pump(Protocol):
+    """Works beside the turns until it is cancelled."""
+
+    async def pump(self) -> None:
+        """Work until cancelled. Raises HermesError when the epoch is over."""
+        ...
+
+
 class Worker:
     """One session's agent on the bus."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the process's parts meet here, named
         self,
         bus: Client,
         store: Store,
@@ -58,6 +69,7 @@ class Worker:
         commands: Commands,
         reporter: Reporter,
         deltas: BusDeltas,
+        side_jobs: Sequence[Pump] = (),
     ) -> None:
         self._bus = bus
         self._store = store
@@ -66,6 +78,7 @@ class Worker:
         self._commands = commands
         self._reporter = reporter
         self._deltas = deltas
+        self._side_jobs = side_jobs
         self._draining = asyncio.Event()
         self._turn: asyncio.Task[bool] | None = None
         self._cut = False
@@ -87,8 +100,9 @@ class Worker:
         code = ExitCode.DRAINED
         try:
             async with asyncio.TaskGroup() as group:
-                pumps = [group.create_task(pump.pump()) for pump in (self._deltas, self._reporter, self._commands)]
-                pumps.append(group.create_task(self._watch()))
+                jobs: list[Pump] = [self._deltas, self._reporter, self._commands, *self._side_jobs]
+                pumps = [group.create_task(job.pump()) for job in jobs]
+                pumps += [group.create_task(self._watch()), group.create_task(watch_event_loop())]
                 await self._begin(startup)
                 await self._serve(verifier, sid)
                 for pump in pumps:
@@ -183,7 +197,12 @@ class Worker:
     async def _run_turn(self, message: Msg, inbound: Inbound) -> bool:
         opened = await self._store.call(
             OPEN_TURN,
-            OpenTurnRequest(inbound=inbound, ack_subject=message.reply, stream_sequence=stream_sequence(message.reply)),
+            OpenTurnRequest(
+                inbound=inbound,
+                first=self._runner.opening(inbound),
+                ack_subject=message.reply,
+                stream_sequence=stream_sequence(message.reply),
+            ),
         )
         if opened.state in SETTLED:
             log.info("turn.settled_before", turn_id=opened.turn_id, state=opened.state.value)

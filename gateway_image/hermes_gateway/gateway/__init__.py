@@ -8,7 +8,8 @@
 | `ingest` | one message: route, sign, publish, wake |
 | `hub`, `turns` | listens to one session's events and deltas, and waits for the answer |
 | `idempotency` | claims an Idempotency-Key for one message |
-| `openai_api`, `sessions_api`, `health` | the API listener |
+| `openai_api`, `responses_api`, `sessions_api`, `health` | the API listener |
+| `pictures`, `spending` | pictures on their way in; tokens and money as callers read them |
 | `channels` | the webhook listener |
 | `delivery` | sends answers to where they came from, one gateway a partition |
 | `web` | what both listeners share: errors, limits, event streams, servers |

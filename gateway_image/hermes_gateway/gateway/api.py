@@ -10,7 +10,7 @@ from starlette.types import ASGIApp
 
 from hermes_gateway.gateway.access import Keyring
 from hermes_gateway.gateway.web import callers, errors
-from hermes_gateway.gateway.web.limits import Guard
+from hermes_gateway.gateway.web.limits import BodyBudget, Guard
 
 
 def build_application(*routers: APIRouter) -> FastAPI:
@@ -45,6 +45,9 @@ def without_422(document: dict[str, Any]) -> dict[str, Any]:
     return document
 
 
-def guarded(app: ASGIApp, keyring: Callable[[], Keyring], *, max_bytes: int, timeout_seconds: float) -> ASGIApp:
+def guarded(
+    app: ASGIApp, keyring: Callable[[], Keyring], *, max_bytes: int, timeout_seconds: float, budget: BodyBudget
+) -> ASGIApp:
     """Put the check of keys and the limits in front."""
-    return Guard(app, listener="api", max_bytes=max_bytes, timeout_seconds=timeout_seconds, gate=callers.gate(keyring))
+    gate = callers.gate(keyring)
+    return Guard(app, listener="api", max_bytes=max_bytes, timeout_seconds=timeout_seconds, gate=gate, budget=budget)

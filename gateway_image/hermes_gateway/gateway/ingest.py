@@ -6,6 +6,7 @@ import asyncio
 import json
 import time
 from dataclasses import dataclass
+from functools import lru_cache
 
 import structlog
 from nats.aio.client import Client
@@ -15,6 +16,7 @@ from nats.js import JetStreamContext
 from nats.js.errors import APIError, NoStreamResponseError
 
 from hermes_contracts import names, subjects
+from hermes_contracts.conversation import ImagePart
 from hermes_contracts.envelopes import (
     HEADER_MESSAGE_ID,
     HEADER_ROUTE,
@@ -36,6 +38,8 @@ log = structlog.get_logger()
 
 _FULL_FOR_SESSION = 10077
 _ATTEMPTS = 3
+_REMEMBERED = 4096
+"""Sessions whose ids are not derived anew for each message: hashes and JSON were a quarter of the time to accept one."""
 
 
 @dataclass(frozen=True)
@@ -47,23 +51,54 @@ class Accepted:
     duplicate: bool
 
 
+@lru_cache(maxsize=_REMEMBERED)
+def _session_id(namespace_uid: str, profile: str, key: names.RoutingKey) -> str:
+    return names.session_id(namespace_uid, profile, key)
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _conversation_id(sid: str) -> str:
+    return names.conversation_id(sid)
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _facts(route: Route) -> str:
+    """Render a route for the header. Header values stay ASCII: what one may hold beyond it differs between clients, and the
+    signature covers it."""
+    return json.dumps(route.model_dump(mode="json"), separators=(",", ":"))
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _wake(route: Route) -> bytes:
+    return Wake(route=route).model_dump_json().encode()
+
+
 def route_to(profile: ProfileProjection, owner: str, key: names.RoutingKey) -> Route:
     """Return the facts of the session that a routing key means."""
-    sid = names.session_id(profile.namespace_uid, profile.name, key)
+    sid = _session_id(profile.namespace_uid, profile.name, key)
     return Route(sid=sid, namespace=profile.namespace, profile=profile.name, owner=owner, key=key)
 
 
-def message_for(route: Route, *, update_id: str, text: str, instructions: str = "", sender: str = "") -> Inbound:
+def message_for(
+    route: Route,
+    *,
+    update_id: str,
+    text: str,
+    instructions: str = "",
+    sender: str = "",
+    images: tuple[ImagePart, ...] = (),
+) -> Inbound:
     """Build the message of a person for a session with one conversation."""
     return Inbound(
         sid=route.sid,
-        conversation=names.conversation_id(route.sid),
+        conversation=_conversation_id(route.sid),
         channel=route.key.channel,
         account=route.key.account,
         update_id=update_id,
         owner=route.owner,
         sender=sender,
         text=text,
+        images=images,
         instructions=instructions,
         received_at=time.time(),
     )
@@ -86,8 +121,7 @@ class Ingest:
         body = inbound.model_dump_json().encode()
         if len(body) > MAX_BODY_BYTES:
             raise self._refused(inbound, ErrorCode.TOO_LARGE, f"the message is larger than {MAX_BODY_BYTES} bytes")
-        # Header values stay ASCII: what a header may hold beyond it differs between clients, and the signature covers it.
-        facts = json.dumps(route.model_dump(mode="json"), separators=(",", ":"))
+        facts = _facts(route)
         headers = {
             HEADER_MESSAGE_ID: identity,
             HEADER_ROUTE: facts,
@@ -124,7 +158,7 @@ class Ingest:
 
     async def _wake(self, route: Route) -> None:
         try:
-            await self._bus.publish(subjects.WAKE, Wake(route=route).model_dump_json().encode())
+            await self._bus.publish(subjects.WAKE, _wake(route))
         except NatsError as error:
             # The operator's sweep finds the message all the same.
             log.info("ingest.wake_lost", error=str(error)[:200])

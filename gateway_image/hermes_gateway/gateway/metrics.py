@@ -20,4 +20,10 @@ HUB_DROPPED = Counter("hermes_gateway_listener_messages_dropped_total", "Message
 DELIVERIES = Counter("hermes_gateway_deliveries_total", "Attempts to deliver a part of an answer", ["channel", "outcome"])
 DELIVERY_SECONDS = Histogram("hermes_gateway_delivery_seconds", "Time of one attempt", ["channel"], buckets=_SLOW)
 LEASES = Gauge("hermes_gateway_leases_held", "Outbound partitions this replica delivers")
+REPLICAS = Gauge("hermes_gateway_replicas_alive", "Replicas that share the outbound partitions, as this one sees it")
+UNCERTAIN = Counter(
+    "hermes_gateway_deliveries_uncertain_total",
+    "Attempts after one whose end is unknown: the receiver may have it",
+    ["channel"],
+)
 REQUESTS = Counter("hermes_gateway_http_requests_total", "HTTP requests answered", ["listener", "status_class"])

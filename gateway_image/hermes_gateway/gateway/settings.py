@@ -22,8 +22,12 @@ class GatewaySettings(ProcessSettings):
     webhooks_file: Path = Path("/run/hermes/webhooks/webhooks.json")
     """A missing file means that there is no webhook."""
     signing_seed_file: Path = Path("/run/hermes/signing/seed")
-    api_max_body_bytes: int = Field(default=4 * 1024 * 1024, ge=1024)
-    """Front ends send the whole history with each call, so this is larger than one message may be."""
+    api_max_body_bytes: int = Field(default=12 * 1024 * 1024, ge=1024)
+    """Front ends send the whole history with each call, and a picture of 8 MiB is a third longer as text."""
+    api_caller_body_bytes: int = Field(default=32 * 1024 * 1024, ge=1024)
+    """Bodies of one key's calls in flight together."""
+    api_all_body_bytes: int = Field(default=64 * 1024 * 1024, ge=1024)
+    """Bodies of all calls in flight together: reading one costs about three times its size in memory."""
     webhook_max_body_bytes: int = Field(default=256 * 1024, ge=1024)
     body_timeout_seconds: float = Field(default=30.0, gt=0)
     """How long a client may take to send its body."""
@@ -37,7 +41,8 @@ class GatewaySettings(ProcessSettings):
     """Silence on an event stream before a comment is sent."""
     publish_timeout_seconds: float = Field(default=3.0, gt=0)
     """How long one attempt to publish may take; there are three, with the same message id."""
-    stop_wait_seconds: float = Field(default=2.0, ge=0)
+    command_wait_seconds: float = Field(default=2.0, ge=0)
+    """How long a call that stops, steers, redirects or compresses waits for the result if it does not say."""
     delivery_timeout_seconds: float = Field(default=15.0, gt=0)
     delivery_max_attempts: int = Field(default=10, ge=1)
     shutdown_seconds: int = Field(default=15, ge=0)

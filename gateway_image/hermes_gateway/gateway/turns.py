@@ -94,6 +94,11 @@ class Turns:
         self.leaves_at = float("inf")
         """When waiting calls are told that this replica ends, on the monotonic clock."""
 
+    @property
+    def leaving(self) -> bool:
+        """Whether waiting calls are told to end."""
+        return time.monotonic() >= self.leaves_at
+
     def leave(self, grace_seconds: float) -> None:
         """Let waiting calls go on for a while, then end them with GatewayLeaves."""
         self.leaves_at = time.monotonic() + grace_seconds
@@ -177,7 +182,7 @@ class Watch:
             if deadline is not None and now >= deadline:
                 metrics.ANSWER_SECONDS.labels("timeout").observe(now - self._started)
                 raise TimeoutError
-            if now >= self._turns.leaves_at:
+            if self._turns.leaving:
                 raise GatewayLeaves
             if now >= next_poll:
                 answer = await self._ask_store()
@@ -271,11 +276,3 @@ def parse_delta(data: bytes) -> Delta | None:
         return Delta.model_validate_json(data)
     except ValidationError:
         return None
-
-
-async def wait_for_answer(watch: Watch, timeout_seconds: float) -> Answer:
-    """Return the answer. Raises TimeoutError."""
-    async for happening in watch.happenings(timeout_seconds):
-        if isinstance(happening, Answer):
-            return happening
-    raise AssertionError("unreachable: happenings end with an answer or an exception")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import importlib
-import logging
 import sys
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -20,20 +20,28 @@ from pydantic import ValidationError
 from hermes_contracts import subjects
 from hermes_contracts.bus_permissions import Role
 from hermes_contracts.errors import ErrorCode, HermesError
-from hermes_contracts.store_api import RECORD_USAGE, RecordUsageRequest
+from hermes_contracts.store_api import RECORD_USAGE, Method
+from hermes_gateway.models.accounts import Accounts
 from hermes_gateway.models.addresses import guarded_client
+from hermes_gateway.models.attempts import Attempts
+from hermes_gateway.models.budgets import BudgetKeeper
 from hermes_gateway.models.endpoint import Endpoint
 from hermes_gateway.models.file_profiles import FileProfiles
+from hermes_gateway.models.health import KeyPool, ModelHealth
+from hermes_gateway.models.logins import Logins
 from hermes_gateway.models.metrics import ModelsMetrics
+from hermes_gateway.models.pictures import Pictures
 from hermes_gateway.models.profiles import ProfileSource
-from hermes_gateway.models.providers.base import Provider
-from hermes_gateway.models.routing import Routes
+from hermes_gateway.models.providers.loading import load, make_providers
+from hermes_gateway.models.retry import RetryPolicy
+from hermes_gateway.models.routing import Backends, Routes
 from hermes_gateway.models.server import serve_http
 from hermes_gateway.models.service import ModelsService
 from hermes_gateway.models.settings import ModelsSettings
-from hermes_gateway.models.targets import Wire
+from hermes_gateway.models.store import Rep, Req, Store
+from hermes_gateway.models.token_endpoint import TokenEndpoint
 from hermes_gateway.models.tokens import TokenVerifier
-from hermes_gateway.models.usage import Send, UsageRecorder
+from hermes_gateway.models.usage import UsageRecorder
 from hermes_service.bus import BusCredentials, connect
 from hermes_service.lifecycle import run
 from hermes_service.logs import configure_logging
@@ -45,6 +53,8 @@ from hermes_service.tracing import configure_tracing
 log = structlog.get_logger()
 
 _DRAIN_SECONDS = 5.0
+_STORE_SECONDS = 5.0
+"""How long a call waits for the store, where it cannot go on without."""
 
 
 @dataclass
@@ -70,41 +80,41 @@ class Bus:
         """Return None while connected."""
         return None if self.client is not None and self.client.is_connected else "the bus is not connected"
 
-    async def record(self, record: RecordUsageRequest) -> None:
-        """Hand a record to the store. Raises HermesError."""
+    async def call(self, method: Method[Req, Rep], request: Req) -> Rep:
+        """Call the store. Raises HermesError."""
         if self.client is None:
             raise HermesError(ErrorCode.UNAVAILABLE, "the bus is not connected", retryable=True)
-        await service_store_client(self.client, Role.MODELS.value).call(RECORD_USAGE, record)
-
-
-def load_providers() -> None:
-    """Import the SDKs, which takes seconds: at start, in a thread, never while a person waits."""
-    for name in ("openai", "anthropic"):
-        importlib.import_module(f"hermes_gateway.models.providers.{name}")
-    for name in ("openai", "anthropic", "httpx2", "httpcore2"):
-        # Below WARNING they write whole requests, whatever their own environment variables say.
-        logging.getLogger(name).setLevel(logging.WARNING)
+        client = service_store_client(self.client, Role.MODELS.value, patience_seconds=_STORE_SECONDS)
+        return await client.call(method, request)
 
 
 @asynccontextmanager
 async def endpoint(
-    settings: ModelsSettings, profiles: ProfileSource, send: Send, metrics: ModelsMetrics
+    settings: ModelsSettings,
+    profiles: ProfileSource,
+    store: Store,
+    metrics: ModelsMetrics,
+    *,
+    policy: RetryPolicy | None = None,
+    clock: Callable[[], float] = time.monotonic,
 ) -> AsyncIterator[Endpoint]:
     """Build the application and run what works beside it; what it holds is closed at the end."""
-    await asyncio.to_thread(load_providers)
-    from hermes_gateway.models.providers.anthropic import AnthropicProvider
-    from hermes_gateway.models.providers.openai import OpenAIProvider
-
-    recorder = UsageRecorder(send, metrics)
+    await asyncio.to_thread(load)
+    budgets = BudgetKeeper(store, clock)
+    recorder = UsageRecorder(partial(store.call, RECORD_USAGE), metrics, settled=budgets.recorded)
     async with AsyncExitStack() as stack:
         make = partial(guarded_client, connect_seconds=settings.connect_seconds, idle_seconds=settings.idle_seconds)
         http = await stack.enter_async_context(make(settings.allowed_private_hosts))
         own = await stack.enter_async_context(make([urlsplit(settings.scripted_url).hostname or ""]))
-        providers: dict[Wire, Provider] = {"openai": OpenAIProvider(http), "anthropic": AnthropicProvider(http)}
-        routes = Routes(
-            profiles, providers, OpenAIProvider(own), settings.scripted_url, frozenset(settings.allowed_private_hosts)
+        allowed = frozenset(settings.allowed_private_hosts)
+        backends = Backends(make_providers(http), make_providers(own), settings.scripted_url, allowed)
+        logins = Logins(store, TokenEndpoint(http).renew, allowed)
+        routes = Routes(profiles, backends, ModelHealth(clock), KeyPool(clock), logins)
+        accounts = Accounts(recorder, budgets, metrics)
+        attempts = Attempts(routes, accounts, Pictures(store), metrics, policy=policy or RetryPolicy())
+        service = ModelsService(
+            routes, attempts, budgets, metrics, tenants=settings.tenants, call_seconds=settings.call_seconds
         )
-        service = ModelsService(routes, recorder, metrics, tenants=settings.tenants, call_seconds=settings.call_seconds)
         tokens = TokenVerifier(settings.token_public_key_file)
         group = await stack.enter_async_context(asyncio.TaskGroup())
         worker = group.create_task(recorder.run())
@@ -135,7 +145,7 @@ async def serve(settings: ModelsSettings) -> None:
             profiles = cluster
         operations.ready["profiles"] = profiles.problem
         try:
-            async with endpoint(settings, profiles, bus.record, metrics) as application:
+            async with endpoint(settings, profiles, bus, metrics) as application:
                 started = True
                 await serve_http(application, settings.listen_host, settings.listen_port, settings.grace_seconds)
         finally:

@@ -1,10 +1,11 @@
-"""`POST /v1/stream` as an ASGI application: admits, streams, and stops the provider's work when the client goes."""
+"""`POST /v1/stream` and `GET /v1/model` as an ASGI application: admits, streams, and stops when the client goes."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from typing import Any
+from urllib.parse import parse_qs
 
 import structlog
 from pydantic import ValidationError
@@ -12,7 +13,7 @@ from pydantic import ValidationError
 from hermes_contracts import PROTOCOL_VERSION
 from hermes_contracts.crd.profile import ProfileSpec
 from hermes_contracts.errors import ErrorBody, ErrorCode, HermesError
-from hermes_contracts.model_api import CONTENT_TYPE, STREAM_PATH, ModelRequest, SessionClaims
+from hermes_contracts.model_api import CONTENT_TYPE, MODEL_PATH, STREAM_PATH, ModelRequest, Purpose, SessionClaims
 from hermes_gateway.models.metrics import ModelsMetrics
 from hermes_gateway.models.service import ModelsService
 from hermes_gateway.models.stream import relay
@@ -31,6 +32,7 @@ _STATUS = {
     ErrorCode.FORBIDDEN: 403,
     ErrorCode.NOT_FOUND: 404,
     ErrorCode.TOO_LARGE: 413,
+    ErrorCode.NOT_CONFIGURED: 409,
     ErrorCode.UNAVAILABLE: 503,
 }
 _STREAM_HEADERS = [
@@ -68,6 +70,9 @@ class Endpoint:
             return
         headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
         try:
+            if (scope["path"], scope["method"]) == (MODEL_PATH, "GET"):
+                await _answer(send, 200, await self._info(scope, headers))
+                return
             claims, profile, request = await self._admit(scope, headers, receive)
         except HermesError as error:
             self._metrics.refused.labels(error.code.value).inc()
@@ -82,11 +87,19 @@ class Endpoint:
             ):
                 await self._stream(claims, profile, request, receive, send)
 
+    async def _info(self, scope: Scope, headers: dict[bytes, str]) -> bytes:
+        claims = self._tokens.verify(headers.get(b"authorization"))
+        asked = parse_qs(scope["query_string"].decode("latin-1")).get("purpose", [Purpose.TURN.value])[0]
+        if asked not in list(Purpose):
+            raise HermesError(ErrorCode.INVALID, f"purpose: expected one of {', '.join(Purpose)}")
+        profile = await self._service.profile_of(claims)
+        return self._service.info(claims, profile, Purpose(asked)).model_dump_json().encode()
+
     async def _admit(
         self, scope: Scope, headers: dict[bytes, str], receive: Receive
     ) -> tuple[SessionClaims, ProfileSpec, ModelRequest]:
         if scope["path"] != STREAM_PATH or scope["method"] != "POST":
-            raise HermesError(ErrorCode.NOT_FOUND, f"try POST {STREAM_PATH}")
+            raise HermesError(ErrorCode.NOT_FOUND, f"try POST {STREAM_PATH} or GET {MODEL_PATH}")
         claims = self._tokens.verify(headers.get(b"authorization"))
         body = await _read(receive, headers.get(b"content-length", ""), self._max_body_bytes)
         request = _parse(body)
@@ -160,9 +173,11 @@ def _too_large(limit: int) -> HermesError:
 
 
 async def _refuse(send: Send, body: ErrorBody) -> None:
-    data = body.model_dump_json().encode()
-    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(data)).encode())]
-    if body.code is ErrorCode.TOO_LARGE:
-        headers.append((b"connection", b"close"))
-    await send({"type": "http.response.start", "status": _STATUS.get(body.code, 500), "headers": headers})
+    extra = [(b"connection", b"close")] if body.code is ErrorCode.TOO_LARGE else []
+    await _answer(send, _STATUS.get(body.code, 500), body.model_dump_json().encode(), extra)
+
+
+async def _answer(send: Send, status: int, data: bytes, extra: Sequence[tuple[bytes, bytes]] = ()) -> None:
+    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(data)).encode()), *extra]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": data, "more_body": False})

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from hermes_contracts.crd.profile import ProfileSpec
 from hermes_contracts.names import DnsLabel, ObjectName
-from hermes_gateway.models.profiles import ProviderSecret, missing_secret, read_secret
+from hermes_gateway.models.provider_secret import ProviderSecret, missing_secret, read_secret
 
 
 class _FileModel(BaseModel):

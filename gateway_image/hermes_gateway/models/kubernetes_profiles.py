@@ -19,7 +19,7 @@ from hermes_contracts.crd.profile import ProfileSpec
 from hermes_contracts.crd.registry import PROFILE
 from hermes_contracts.errors import ErrorCode, HermesError
 from hermes_contracts.names import GROUP, VERSION
-from hermes_gateway.models.profiles import ProviderSecret, missing_secret, read_secret
+from hermes_gateway.models.provider_secret import ProviderSecret, missing_secret, read_secret
 
 log = structlog.get_logger()
 

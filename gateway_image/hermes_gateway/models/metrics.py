@@ -11,7 +11,7 @@ class ModelsMetrics:
     def __init__(self, registry: CollectorRegistry = REGISTRY) -> None:
         self.calls = Counter(
             "hermes_models_calls_total",
-            "Model calls, by provider and how they ended",
+            "Attempts of model calls, by provider and how they ended",
             ["provider", "outcome"],
             registry=registry,
         )
@@ -31,6 +31,29 @@ class ModelsMetrics:
         )
         self.tokens = Counter(
             "hermes_models_tokens_total", "Tokens used, by provider and kind", ["provider", "kind"], registry=registry
+        )
+        self.cost = Counter(
+            "hermes_models_cost_usd_total", "US dollars, as far as prices are known, by provider", ["provider"],
+            registry=registry,
+        )  # fmt: skip
+        self.unpriced = Counter(
+            "hermes_models_unpriced_calls_total", "Calls whose price is not known, by provider", ["provider"],
+            registry=registry,
+        )  # fmt: skip
+        self.retries = Counter(
+            "hermes_models_retries_total",
+            "Further attempts, by provider that failed, its error code and what came next (wait, rotate, repair, fall_back)",
+            ["provider", "code", "step"],
+            registry=registry,
+        )
+        self.cooldowns = Counter(
+            "hermes_models_cooldowns_total",
+            "Models and keys that were set aside for a while, by provider and which (model, key)",
+            ["provider", "kind"],
+            registry=registry,
+        )
+        self.failed = Counter(
+            "hermes_models_failed_total", "Calls that nobody could answer, by error code", ["code"], registry=registry
         )
         self.active = Gauge("hermes_models_active_streams", "Streams that are open", registry=registry)
         self.refused = Counter(

@@ -13,7 +13,7 @@ from hermes_gateway.models.metrics import ModelsMetrics
 
 log = structlog.get_logger()
 
-Send = Callable[[RecordUsageRequest], Awaitable[None]]
+Send = Callable[[RecordUsageRequest], Awaitable[object]]
 
 QUEUE_SIZE = 5000
 _WORKERS = 4
@@ -24,8 +24,18 @@ _MAX_PAUSE_SECONDS = 10.0
 class UsageRecorder:
     """A bounded queue and a few workers. A record that is lost is logged with its numbers."""
 
-    def __init__(self, send: Send, metrics: ModelsMetrics, *, size: int = QUEUE_SIZE, pause_seconds: float = 1.0) -> None:
+    def __init__(
+        self,
+        send: Send,
+        metrics: ModelsMetrics,
+        *,
+        size: int = QUEUE_SIZE,
+        pause_seconds: float = 1.0,
+        settled: Callable[[str], None] | None = None,
+    ) -> None:
+        """`settled` is told the id of each call that the store took, or that is lost."""
         self._send = send
+        self._settled = settled
         self._metrics = metrics
         self._pause_seconds = pause_seconds
         self._queue: asyncio.Queue[RecordUsageRequest] = asyncio.Queue(size)
@@ -64,6 +74,7 @@ class UsageRecorder:
         for attempt in range(1, _ATTEMPTS + 1):
             try:
                 await self._send(record)
+                self._done(record)
                 return
             except HermesError as error:
                 if not error.retryable or attempt == _ATTEMPTS:
@@ -73,4 +84,9 @@ class UsageRecorder:
 
     def _lost(self, record: RecordUsageRequest, why: str) -> None:
         self._metrics.usage_lost.inc()
+        self._done(record)
         log.error("models.usage.lost", why=why, **record.model_dump(mode="json"))
+
+    def _done(self, record: RecordUsageRequest) -> None:
+        if self._settled is not None:
+            self._settled(record.call_id)

@@ -20,6 +20,7 @@ class ChannelLimit:
 
 CHANNEL_LIMITS: dict[str, ChannelLimit] = {
     "api": ChannelLimit(None),
+    "object": ChannelLimit(None),
     "webhook": ChannelLimit(100_000),
 }
 _OTHER_CHANNELS = ChannelLimit(4_000)

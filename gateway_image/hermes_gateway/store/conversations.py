@@ -1,64 +1,92 @@
-"""Transcripts and frozen prompts."""
+"""Transcripts, frozen prompts and titles."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hermes_contracts.conversation import Message
+from hermes_contracts import PROTOCOL_VERSION
 from hermes_contracts.errors import ErrorCode, HermesError
 from hermes_contracts.store_api import (
+    Empty,
     FreezePromptReply,
     FreezePromptRequest,
     FrozenPrompt,
-    LoadReply,
     LoadRequest,
-    StoredMessage,
-    TranscriptReply,
+    SetTitleRequest,
     TranscriptRequest,
 )  # fmt: skip
 from hermes_gateway.store import rules
+from hermes_gateway.store.answers import storable
 from hermes_gateway.store.database import Database, Row, Scope, Statement, Transaction
 from hermes_gateway.store.sessions import require_owner
-from hermes_service.rpc import Caller
+from hermes_gateway.store.writes import LOCK_SESSION
+from hermes_service.rpc import Caller, Encoded
 
 MAX_PROMPT_BYTES = 256 * 1024
 _PAGE_BYTES = 384 * 1024
 """A page ends before its messages exceed this, so that prompt, page and envelope fit the bus; one message always fits."""
 
+_AGENT_PAGE = """
+select sequence, turn_id, step, body from messages
+where sid = %s and cid = %s and sequence > greatest(%s,
+    (select begins_after from conversations where sid = %s and cid = %s)) order by sequence limit %s
+"""
 _PAGE = """
 select sequence, turn_id, step, body from messages
-where sid = %s and cid = %s and sequence > %s order by sequence limit %s
+where sid = %s and cid = %s and sequence > %s and not copied order by sequence limit %s
 """
-_WHOLE_PAGE = (
-    "select sequence, turn_id, step, body from messages where sid = %s and sequence > %s order by sequence limit %s"
+_WHOLE_PAGE = """
+select sequence, turn_id, step, body from messages
+where sid = %s and sequence > %s and not copied order by sequence limit %s
+"""
+_CONVERSATION = """
+select case when %s then prompt end as prompt, compactions, context_tokens, context_sequence
+from conversations where sid = %s and cid = %s
+"""
+_NAME = """
+with here as (
+    select s.epoch, c.cid from (values (1)) one left join sessions s on s.sid = %(sid)s
+    left join conversations c on c.sid = s.sid and c.cid = %(cid)s
+), allowed as (
+    select cid from here where epoch = %(epoch)s and cid is not null
+), named as (
+    update conversations c set title = %(title)s from allowed where c.sid = %(sid)s and c.cid = allowed.cid
+), of_session as (
+    update sessions set title = %(title)s from allowed where sid = %(sid)s and title = ''
 )
+select epoch, cid from here
+"""
 _PROMPT = "select prompt from conversations where sid = %s and cid = %s"
+_UNKNOWN: Row = {"prompt": None, "compactions": 0, "context_tokens": 0, "context_sequence": 0}
 _EPOCH = "select epoch from sessions where sid = %s"
 
 
 @dataclass(frozen=True)
 class Conversations:
-    """Handlers of `load`, `freeze_prompt` and `transcript`."""
+    """Handlers of `load`, `freeze_prompt`, `set_title` and `transcript`."""
 
     database: Database
 
-    async def load(self, caller: Caller, request: LoadRequest) -> LoadReply:
+    async def load(self, caller: Caller, request: LoadRequest) -> Encoded:
         """Return a page for the agent; the frozen prompt comes with the first page (`after` 0)."""
 
-        async def work(transaction: Transaction) -> LoadReply:
-            prompt: list[Statement] = [(_PROMPT, (caller.sid, request.conversation))] if request.after <= 0 else []
-            sessions, rows, *prompts = await transaction.commit(
+        async def work(transaction: Transaction) -> Encoded:
+            place = (caller.sid, request.conversation)
+            sessions, rows, found = await transaction.commit(
                 (_EPOCH, (caller.sid,)),
-                (_PAGE, (caller.sid, request.conversation, request.after, request.limit + 1)),
-                *prompt,
+                (_AGENT_PAGE, (*place, request.after, *place, request.limit + 1)),
+                (_CONVERSATION, (request.after <= 0, *place)),
             )
             rules.require_epoch(sessions[0]["epoch"] if sessions else None, caller.sid, caller.epoch)
             page, more = cut_page(rows, request.limit)
-            frozen = prompts[0][0]["prompt"] if prompts and prompts[0] else None
-            return LoadReply(
-                prompt=FrozenPrompt.model_validate_json(frozen) if frozen is not None else None,
-                messages=tuple(map(_stored, page)),
+            conversation = found[0] if found else _UNKNOWN
+            return page_text(
+                page,
                 more=more,
+                prompt=conversation["prompt"] or "null",
+                compactions=conversation["compactions"],
+                context_tokens=conversation["context_tokens"],
+                context_sequence=conversation["context_sequence"],
             )
 
         return await self.database.run(Scope(sid=caller.sid), work)
@@ -83,7 +111,24 @@ class Conversations:
 
         return await self.database.run(Scope(sid=caller.sid), work)
 
-    async def transcript(self, _: Caller, request: TranscriptRequest) -> TranscriptReply:
+    async def set_title(self, caller: Caller, request: SetTitleRequest) -> Empty:
+        """Name a conversation, and its session unless that has a name."""
+        title = storable(request.title)
+        values = {"sid": caller.sid, "epoch": caller.epoch, "cid": request.conversation, "title": title}
+
+        async def work(transaction: Transaction) -> Row:
+            _, (found,) = await transaction.commit((LOCK_SESSION, (caller.sid,)), (_NAME, values))
+            return found
+
+        found = await self.database.run(Scope(sid=caller.sid), work)
+        rules.require_epoch(found["epoch"], caller.sid, caller.epoch)
+        if found["cid"] is None:
+            raise HermesError(
+                ErrorCode.NOT_FOUND, f"conversation {request.conversation} has no prompt yet: freeze it, then name it"
+            )
+        return Empty()
+
+    async def transcript(self, _: Caller, request: TranscriptRequest) -> Encoded:
         """Return a page for the session's owner."""
         page: Statement = (
             (_PAGE, (request.sid, request.conversation, request.after, request.limit + 1))
@@ -91,11 +136,11 @@ class Conversations:
             else (_WHOLE_PAGE, (request.sid, request.after, request.limit + 1))
         )
 
-        async def work(transaction: Transaction) -> TranscriptReply:
+        async def work(transaction: Transaction) -> Encoded:
             owners, rows = await transaction.commit(("select owner from sessions where sid = %s", (request.sid,)), page)
             require_owner(owners, request.sid, request.owner)
             found, more = cut_page(rows, request.limit)
-            return TranscriptReply(messages=tuple(map(_stored, found)), more=more)
+            return page_text(found, more=more)
 
         return await self.database.run(Scope(sid=request.sid), work)
 
@@ -111,7 +156,12 @@ def cut_page(rows: list[Row], limit: int) -> tuple[list[Row], bool]:
     return rows[:fitting], fitting < len(rows)
 
 
-def _stored(row: Row) -> StoredMessage:
-    return StoredMessage(
-        sequence=row["sequence"], turn_id=row["turn_id"], step=row["step"], message=Message.model_validate_json(row["body"])
+def page_text(rows: list[Row], *, more: bool, **fields: str | int) -> Encoded:
+    """Put a `LoadReply` or `TranscriptReply` together from rows whose bodies, like a prompt, are JSON already."""
+    messages = ",".join(
+        f'{{"version":{PROTOCOL_VERSION},"sequence":{row["sequence"]},"turn_id":"{row["turn_id"]}",'
+        f'"step":{row["step"]},"message":{row["body"]}}}'
+        for row in rows
     )
+    rest = "".join(f',"{name}":{value}' for name, value in fields.items())
+    return Encoded(f'{{"version":{PROTOCOL_VERSION},"messages":[{messages}],"more":{"true" if more else "false"}{rest}}}')

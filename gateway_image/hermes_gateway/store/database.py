@@ -16,6 +16,7 @@ import psycopg
 from psycopg import AsyncConnection, errors
 from psycopg.conninfo import make_conninfo
 from psycopg.rows import DictRow, dict_row
+from psycopg.types.numeric import Int8Dumper
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
 from hermes_contracts.errors import ErrorCode, HermesError
@@ -27,6 +28,7 @@ _OPTIONS = (
     "-c idle_in_transaction_session_timeout=15000"
 )
 _TRIES = 4
+_PREPARED = 200
 _BROKEN = (psycopg.OperationalError, psycopg.InterfaceError)
 _RACES = (errors.SerializationFailure, errors.DeadlockDetected)
 
@@ -71,19 +73,29 @@ class Transaction:
 
     async def _batch(self, statements: Sequence[Statement], *, commit: bool) -> list[list[Row]]:
         connection = self._connection
+        opens = not self._confined
+        # A batch that is the whole transaction needs no words for it: the server takes all up to the batch's end as one.
+        whole = opens and commit
         async with connection.pipeline():
-            if not self._confined:
-                await connection.execute("begin")
+            if opens:
+                if not whole:
+                    await connection.execute("begin")
                 await connection.execute(_CONFINE, self._confinement(), prepare=True)
                 self._confined = True
             cursors = [await connection.execute(query, arguments, prepare=True) for query, arguments in statements]
-            if commit:
+            if commit and not whole:
                 # As a statement: the driver's own commit() in a pipeline costs a round trip more.
                 await connection.execute("commit")
         return [await cursor.fetchall() if cursor.description else [] for cursor in cursors]
 
     def _confinement(self) -> Sequence[object]:
         return (self._scope.sid, self._scope.owner, self._scope.task, "on" if self._durable else "off")
+
+
+async def _configure(connection: AsyncConnection[DictRow]) -> None:
+    # By default a number's type follows its value, and every mix of sizes in a statement is planned and kept by itself.
+    connection.adapters.register_dumper(int, Int8Dumper)
+    connection.prepared_max = _PREPARED
 
 
 class Database:
@@ -101,6 +113,7 @@ class Database:
             max_waiting=connections * 16,
             open=False,
             name=name,
+            configure=_configure,
         )
 
     async def __aenter__(self) -> Database:

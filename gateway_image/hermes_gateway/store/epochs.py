@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import LiteralString
 
 from psycopg.types.json import Jsonb
 
@@ -19,7 +20,7 @@ from hermes_contracts.store_api import (
 )  # fmt: skip
 from hermes_gateway.store.answers import storable
 from hermes_gateway.store.database import Database, Row, Scope, Statement, Transaction
-from hermes_gateway.store.usage import usage_of
+from hermes_gateway.store.usage import USAGE_COLUMNS, usage_of
 from hermes_service.rpc import Caller
 
 # A purged session that comes back goes on counting where it stopped: an agent of its former life stays fenced.
@@ -33,16 +34,17 @@ select epoch, (select max(epoch) from tombstones t where t.sid = s.sid) as burie
 from sessions s where sid = %s for update
 """
 _RAISE = "update sessions set epoch = epoch + 1, state = '', pod = '' where sid = %s returning epoch"
-_SUMMARIES = """
+_SUMMARIES: LiteralString = f"""
 select sid, epoch, extract(epoch from last_activity)::float8 as last_activity, turns, failed_deliveries, last_error,
-    input_tokens, output_tokens, cached_input_tokens, reasoning_tokens, model_calls,
+    {USAGE_COLUMNS},
     (select count(*) from turns t where t.sid = s.sid and t.state in ('received', 'running')) as running_turns,
     (select count(*) from commands c where c.sid = s.sid and c.result is null) as open_commands
 from sessions s where sid = any(%s)
 """
 _BURY_EPOCH = """
-insert into tombstones (sid, epoch) select sid, epoch from sessions where sid = %s
-on conflict (sid) do update set epoch = excluded.epoch, purged_at = now()
+insert into tombstones (sid, epoch, namespace, profile) select sid, epoch, namespace, profile from sessions where sid = %s
+on conflict (sid) do update
+    set epoch = excluded.epoch, namespace = excluded.namespace, profile = excluded.profile, purged_at = now()
 """
 
 
@@ -62,6 +64,10 @@ def purge_statements(sid: str) -> list[Statement]:
         (_BURY_EPOCH, (sid,)),
         ("delete from messages where sid = %s", (sid,)),
         ("delete from conversations where sid = %s", (sid,)),
+        ("delete from compactions where sid = %s", (sid,)),
+        ("delete from media_pages where sid = %s", (sid,)),
+        ("delete from media where sid = %s", (sid,)),
+        ("delete from session_spend where sid = %s", (sid,)),
         ("delete from journal where sid = %s", (sid,)),
         ("delete from steps where sid = %s", (sid,)),
         ("delete from deliveries where sid = %s", (sid,)),

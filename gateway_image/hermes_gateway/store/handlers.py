@@ -18,20 +18,28 @@ from hermes_contracts.errors import HermesError
 from hermes_contracts.store_api import Method, PutCommandReply, PutCommandRequest
 from hermes_gateway.store import metrics
 from hermes_gateway.store.commands import Commands
+from hermes_gateway.store.compactions import Compactions
 from hermes_gateway.store.conversations import Conversations
+from hermes_gateway.store.cron import CronRuns
 from hermes_gateway.store.database import Database
 from hermes_gateway.store.deliveries import Deliveries
 from hermes_gateway.store.epochs import Epochs
+from hermes_gateway.store.known import KnownTurns
+from hermes_gateway.store.logins import Logins
+from hermes_gateway.store.media import Media
 from hermes_gateway.store.relay import Relay
 from hermes_gateway.store.sessions import Sessions
 from hermes_gateway.store.steps import Steps
 from hermes_gateway.store.turns import Turns
 from hermes_gateway.store.usage import UsageLedger
-from hermes_service.rpc import Caller, Handler
+from hermes_service.rpc import Caller, Encoded, Handler
 
 Req = TypeVar("Req", bound=BaseModel)
 Rep = TypeVar("Rep", bound=BaseModel)
-Typed = Callable[[Caller, Req], Awaitable[Rep]]
+Typed = Callable[[Caller, Req], Awaitable[Rep | Encoded]]
+
+_TOOL_EVENTS_SECONDS = 0.025
+"""Events of tool calls leave so late at most: relaying each at once would compete with the agent's next write."""
 
 
 class Table:
@@ -42,11 +50,16 @@ class Table:
         self.handlers: dict[str, Handler] = {}
 
     def add(
-        self, method: Method[Req, Rep], handler: Typed[Req, Rep], writes: Callable[[Caller, Req], str] | None = None
+        self,
+        method: Method[Req, Rep],
+        handler: Typed[Req, Rep],
+        writes: Callable[[Caller, Req], str] | None = None,
+        *,
+        patience_seconds: float = 0.0,
     ) -> None:
-        """Serve a method; `writes` names the session whose outbox rows wait afterwards."""
+        """Serve a method; `writes` names the session whose outbox rows wait afterwards, and may for `patience_seconds`."""
 
-        async def serve(caller: Caller, request: BaseModel) -> BaseModel:
+        async def serve(caller: Caller, request: BaseModel) -> BaseModel | Encoded:
             typed, started, code = cast("Req", request), time.perf_counter(), "internal"
             try:
                 reply = await handler(caller, typed)
@@ -56,7 +69,9 @@ class Table:
                 raise
             finally:
                 metrics.CALL_SECONDS.labels(method.name, code).observe(time.perf_counter() - started)
-            if writes is not None:
+            if writes is not None and patience_seconds:
+                self._relay.hint_soon(writes(caller, typed), patience_seconds)
+            elif writes is not None:
                 # Not at once: the caller's reply leaves first.
                 asyncio.get_running_loop().call_soon(self._relay.hint, writes(caller, typed))
             return reply
@@ -67,8 +82,11 @@ class Table:
 def build_handlers(database: Database, relay: Relay, bus: Client) -> dict[str, Handler]:
     """Return every method of the store."""
     table = Table(relay)
-    turns, steps, conversations, sessions = Turns(database), Steps(database), Conversations(database), Sessions(database)
+    known = KnownTurns(database)
+    turns, steps = Turns(database, known), Steps(database, known)
+    conversations, sessions = Conversations(database), Sessions(database)
     epochs, commands, deliveries = Epochs(database), Commands(database), Deliveries(database)
+    ledger, media, logins = UsageLedger(database), Media(database), Logins(database)
 
     async def put_command(caller: Caller, request: PutCommandRequest) -> PutCommandReply:
         reply = await commands.put(caller, request)
@@ -80,8 +98,10 @@ def build_handlers(database: Database, relay: Relay, bus: Client) -> dict[str, H
         return caller.sid
 
     table.add(store_api.OPEN_TURN, turns.open_turn, own)
-    table.add(store_api.APPEND, steps.append, own)
+    table.add(store_api.APPEND, steps.append, own, patience_seconds=_TOOL_EVENTS_SECONDS)
     table.add(store_api.COMMIT, steps.commit, own)
+    table.add(store_api.COMPACT, Compactions(database, known).compact, own)
+    table.add(store_api.SET_TITLE, conversations.set_title)
     table.add(store_api.LOAD, conversations.load)
     table.add(store_api.FREEZE_PROMPT, conversations.freeze_prompt)
     table.add(store_api.REPORT, sessions.report)
@@ -91,6 +111,7 @@ def build_handlers(database: Database, relay: Relay, bus: Client) -> dict[str, H
     table.add(store_api.SUMMARIES, epochs.summaries)
     table.add(store_api.BURY, turns.bury, lambda _, request: request.inbound.sid)
     table.add(store_api.PURGE, epochs.purge)
+    table.add(store_api.CRON_TURNS, CronRuns(database).turns)
     table.add(store_api.PUT_COMMAND, put_command)
     table.add(store_api.CREATE_SESSION, sessions.create)
     table.add(store_api.GET_SESSION, sessions.get)
@@ -100,7 +121,13 @@ def build_handlers(database: Database, relay: Relay, bus: Client) -> dict[str, H
     table.add(store_api.GET_TURN, sessions.get_turn)
     table.add(store_api.BEGIN_DELIVERY, deliveries.begin)
     table.add(store_api.FINISH_DELIVERY, deliveries.finish, lambda _, request: request.delivery_id.split(".")[0])
-    table.add(store_api.RECORD_USAGE, UsageLedger(database).record)
+    table.add(store_api.PUT_MEDIA, media.put)
+    table.add(store_api.GET_MEDIA, media.get)
+    table.add(store_api.GET_LOGIN, logins.get)
+    table.add(store_api.PUT_LOGIN, logins.put)
+    table.add(store_api.RECORD_USAGE, ledger.record)
+    table.add(store_api.SPENT, ledger.spent)
+    table.add(store_api.PROFILE_SPEND, ledger.by_profile)
     return table.handlers
 
 

@@ -14,6 +14,7 @@ log = structlog.get_logger()
 
 _EVERY_SECONDS = 60.0
 _BATCH = 2000
+_DAY = 86_400
 
 _OUTBOX = """
 delete from outbox where id in (select id from outbox where relayed_at < now() - make_interval(secs => %s)
@@ -33,6 +34,18 @@ _COMMANDS = """
 update commands set result = 'Nobody was running to do this.', finished_at = now()
 where result is null and created_at < now() - make_interval(secs => %s)
 """
+# What never became whole, and what came for a session that nobody ever made.
+_MEDIA = """
+with gone as (
+    delete from media m where created_at < now() - make_interval(secs => %s)
+        and (received < total or (created_at > now() - make_interval(secs => %s)
+            and not exists (select from sessions s where s.sid = m.sid)))
+    returning sid, media_id
+)
+delete from media_pages p using gone where p.sid = gone.sid and p.media_id = gone.media_id
+"""
+_LOGINS = "delete from logins where changed_at < now() - make_interval(secs => %s)"
+_SPEND = "delete from profile_spend where day < (now() at time zone 'utc')::date - 400"
 
 
 def clean_statements(outbox_seconds: int, detail_seconds: int) -> list[Statement]:
@@ -42,6 +55,9 @@ def clean_statements(outbox_seconds: int, detail_seconds: int) -> list[Statement
         (_JOURNAL, (detail_seconds, _BATCH)),
         (_STEPS, (detail_seconds, _BATCH)),
         (_COMMANDS, (COMMAND_LIFE_SECONDS,)),
+        (_MEDIA, (_DAY, 8 * _DAY)),
+        (_LOGINS, (400 * _DAY,)),
+        (_SPEND, ()),
     ]
 
 

@@ -1,4 +1,4 @@
-"""What leaves the store after a commit, as rows: durable events, parts of answers, dead letters. Pure but for the clock."""
+"""What leaves the store after a commit, as rows: durable events, dead letters. Pure but for the clock."""
 
 from __future__ import annotations
 
@@ -10,11 +10,9 @@ from typing import LiteralString
 
 from hermes_contracts import subjects
 from hermes_contracts.conversation import Usage
-from hermes_contracts.envelopes import Event, EventType, Inbound, Outbound
-from hermes_contracts.names import RoutingKey
+from hermes_contracts.envelopes import Event, EventType, Inbound
 from hermes_contracts.store_api import JournalEntry
 from hermes_gateway.store.answers import bound_reply
-from hermes_gateway.store.rules import DeliveryId
 
 _TOOL_CHARACTERS = 200
 
@@ -78,28 +76,21 @@ def outcome_row(facts: TurnFacts, kind: EventType, reply: str, reason: str, usag
     return event_row(facts, kind, data, final=True)
 
 
-def part_rows(facts: TurnFacts, key: RoutingKey, channel: str, parts: list[str]) -> list[OutboxRow]:
-    """Build the outbound messages of an answer. They go to the chat of the session's key, whatever the agent says."""
-    subject = subjects.outbound(channel, facts.sid)
-    return [
-        OutboxRow(
-            subject,
-            Outbound(
-                delivery_id=str(DeliveryId(facts.sid, facts.turn_id, number)),
-                sid=facts.sid,
-                turn_id=facts.turn_id,
-                part=number,
-                parts=len(parts),
-                channel=channel,
-                account=facts.account,
-                chat=key.chat,
-                thread=key.thread,
-                text=text,
-            ).model_dump_json(),
-            True,
-        )
-        for number, text in enumerate(parts, 1)
-    ]
+@dataclass(frozen=True)
+class OpenOutcome:
+    """The event that ends a turn, as text around the JSON of its usage, which is added up when it is written."""
+
+    subject: str
+    head: str
+    tail: str
+
+
+def open_outcome(facts: TurnFacts, kind: EventType, reply: str, reason: str) -> OpenOutcome:
+    """Build it; `outcome_row` is the same with a usage that is known."""
+    row = outcome_row(facts, kind, reply, reason, Usage())
+    usage = json.dumps(Usage().model_dump(), separators=(",", ":"))
+    head, _, tail = row.payload.rpartition(usage)
+    return OpenOutcome(row.subject, head, tail)
 
 
 def dead_row(inbound: Inbound, reason: str) -> OutboxRow:
@@ -113,7 +104,7 @@ def dead_row(inbound: Inbound, reason: str) -> OutboxRow:
 TELL: LiteralString = """
 insert into outbox (sid, turn_id, final, subject, payload)
 select %(sid)s, %(turn_id)s, final, subject, payload
-from unnest(%(finals)s::boolean[], %(subjects)s::text[], %(payloads)s::text[])
+from unnest(%(finals)b::boolean[], %(subjects)b::text[], %(payloads)b::text[])
     with ordinality as new(final, subject, payload, place)
 order by place
 """

@@ -68,9 +68,18 @@ class Relay:
         self._running: set[str] = set()
         self._again: set[str] = set()
         self._pauses: dict[str, _Pause] = {}
+        self._soon: dict[str, asyncio.TimerHandle] = {}
+
+    def hint_soon(self, sid: str, seconds: float) -> None:
+        """Say that a session has rows that nobody waits for: they go together with what comes within `seconds`."""
+        if sid not in self._soon and sid not in self._queued:
+            self._soon[sid] = asyncio.get_running_loop().call_later(seconds, self.hint, sid)
 
     def hint(self, sid: str) -> None:
         """Say that a session has rows. Never blocks; many hints are one."""
+        waiting = self._soon.pop(sid, None)
+        if waiting is not None:
+            waiting.cancel()
         if sid in self._running:
             self._again.add(sid)
         elif sid not in self._queued:
@@ -87,6 +96,8 @@ class Relay:
         finally:
             for task in tasks:
                 task.cancel()
+            for timer in self._soon.values():
+                timer.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _work(self) -> None:

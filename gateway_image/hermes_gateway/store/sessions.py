@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import LiteralString
 
 from hermes_contracts.errors import ErrorCode, HermesError
 from hermes_contracts.store_api import (
@@ -23,22 +24,22 @@ from hermes_gateway.store import rules
 from hermes_gateway.store.answers import storable
 from hermes_gateway.store.database import Database, Row, Scope, Statement, Transaction
 from hermes_gateway.store.epochs import insert_session, purge_statements
-from hermes_gateway.store.usage import usage_of
+from hermes_gateway.store.usage import USAGE_COLUMNS, usage_of
 from hermes_service.rpc import Caller
 
 _REPORT = "update sessions set state = %s, pod = %s, last_activity = now() where sid = %s"
 _INTERRUPTED = "select ack_subject from turns where sid = %s and epoch = %s and state = 'running' and ack_subject <> ''"
 _HAND_BACK = "update turns set handed_back = true where sid = %s and epoch = %s and state = 'running'"
 
-_SESSION_COLUMNS = """
+_SESSION_COLUMNS: LiteralString = f"""
 select sid, namespace, profile, owner, key, title, turns,
     extract(epoch from created_at)::float8 as created_at, extract(epoch from last_activity)::float8 as last_activity,
-    input_tokens, output_tokens, cached_input_tokens, reasoning_tokens, model_calls,
+    {USAGE_COLUMNS},
     (select count(*) from turns t where t.sid = s.sid and t.state in ('received', 'running')) as running_turns
 from sessions s
 """
-_ONE_SESSION = _SESSION_COLUMNS + "where sid = %s"
-_OWNED_SESSIONS = (
+_ONE_SESSION: LiteralString = _SESSION_COLUMNS + "where sid = %s"
+_OWNED_SESSIONS: LiteralString = (
     _SESSION_COLUMNS
     + """
 where owner = %s and namespace = %s and (%s::text is null or profile = %s)
@@ -46,8 +47,8 @@ where owner = %s and namespace = %s and (%s::text is null or profile = %s)
 order by last_activity desc, sid desc limit %s
 """
 )
-_TURN = """
-select turn_id, state, reply, reason, input_tokens, output_tokens, cached_input_tokens, reasoning_tokens, model_calls
+_TURN: LiteralString = f"""
+select turn_id, state, reply, reason, {USAGE_COLUMNS}
 from turns where sid = %s and channel = %s and account = %s and update_id = %s
 """
 _OWNER = "select owner from sessions where sid = %s"

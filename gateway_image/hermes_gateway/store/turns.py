@@ -19,14 +19,16 @@ from hermes_contracts.store_api import (
     TurnState,
 )  # fmt: skip
 from hermes_gateway.store import rules
-from hermes_gateway.store.answers import split_reply, storable
+from hermes_gateway.store.answers import storable
 from hermes_gateway.store.database import Database, Row, Scope, Statement, Transaction
 from hermes_gateway.store.deliveries import EXPECT_DELIVERIES
-from hermes_gateway.store.outbox import TELL, TurnFacts, dead_row, event_row, outcome_row, part_rows, tell
+from hermes_gateway.store.known import KnownTurns
+from hermes_gateway.store.outbox import TELL, TurnFacts, dead_row, event_row, outcome_row, tell
+from hermes_gateway.store.places import KnownTurn, Parts, parts_of
 from hermes_gateway.store.rules import FoundTurn, Opening
+from hermes_gateway.store.usage import USAGE_COLUMNS
+from hermes_gateway.store.writes import LOCK_SESSION, TELL_IF_ALLOWED
 from hermes_service.rpc import Caller
-
-LOCK_SESSION = "select epoch, key, last_sequence from sessions where sid = %s for update"
 
 _FIND_TURN = """
 select turn_id, state, attempt, epoch, ack_subject, handed_back,
@@ -37,14 +39,31 @@ select turn_id, state, attempt, epoch, ack_subject, handed_back,
 from turns where sid = %s and channel = %s and account = %s and update_id = %s
 """
 
+# Guarded like the writes of steps: see `writes`.
 _OPEN: LiteralString = f"""
-with opened as (
+with here as (
+    select s.epoch, s.key, s.namespace, s.last_sequence as after, t.turn_id as found
+    from (values (1)) one left join sessions s on s.sid = %(sid)s
+    left join turns t on t.sid = s.sid
+        and t.channel = %(channel)s and t.account = %(account)s and t.update_id = %(update_id)s
+), allowed as (
+    select after, %(cid)s as cid from here where epoch = %(epoch)s and found is null
+), opened as (
     insert into turns
         (sid, turn_id, cid, channel, account, update_id, state, attempt, epoch, ack_subject, stream_sequence, inbound)
-    values (%(sid)s, %(turn_id)s, %(cid)s, %(channel)s, %(account)s, %(update_id)s, 'running', 1, %(epoch)s,
-        %(ack_subject)s, %(stream_sequence)s, %(inbound)s)
-), told as ({TELL})
-update sessions set turns = turns + 1, last_activity = now() where sid = %(sid)s
+    select %(sid)s, %(turn_id)s, %(cid)s, %(channel)s, %(account)s, %(update_id)s, 'running', 1, %(epoch)s,
+        %(ack_subject)s, %(stream_sequence)s, %(inbound)s from allowed
+), step as (
+    insert into steps (sid, turn_id, step, last_sequence, {USAGE_COLUMNS})
+    select %(sid)s, %(turn_id)s, 0, after + 1, 0, 0, 0, 0, 0, 0, 0, 0 from allowed where %(count)s > 0
+), said as (
+    insert into messages (sid, sequence, cid, turn_id, step, body)
+    select %(sid)s, after + 1, cid, %(turn_id)s, 0, %(first)s from allowed where %(count)s > 0
+), told as ({TELL_IF_ALLOWED}), counted as (
+    update sessions set turns = turns + 1, last_activity = now(), last_sequence = after + %(count)s
+    from allowed where sid = %(sid)s
+)
+select epoch, key, namespace, found from here
 """
 
 _RESUME_TURN = """
@@ -68,6 +87,7 @@ class Turns:
     """Handlers of `open_turn` and `bury`."""
 
     database: Database
+    known: KnownTurns
 
     async def open_turn(self, caller: Caller, request: OpenTurnRequest) -> OpenTurnReply:
         """Insert or get the turn of a message; count an attempt when its last holder died; give it up after too many."""
@@ -75,14 +95,32 @@ class Turns:
         if inbound.sid != caller.sid:
             raise HermesError(ErrorCode.INVALID, "open_turn: inbound.sid is not the caller's session")
 
+        turn_id = rules.turn_id(inbound.sid, inbound.channel, inbound.account, inbound.update_id)
+
+        async def begin(transaction: Transaction) -> Row:
+            _, (found,) = await transaction.commit((LOCK_SESSION, (caller.sid,)), _open(caller.epoch, request, turn_id))
+            return found
+
+        found = await self.database.run(Scope(sid=caller.sid), begin)
+        rules.require_epoch(found["epoch"], caller.sid, caller.epoch)
+        if found["found"] is not None:
+            return await self._open_again(caller, request)
+        self.known.remember(_known(inbound, turn_id, found))
+        next_step = 0 if request.first is None else 1
+        return OpenTurnReply(turn_id=turn_id, state=TurnState.RUNNING, attempt=1, next_step=next_step)
+
+    async def _open_again(self, caller: Caller, request: OpenTurnRequest) -> OpenTurnReply:
+        """Answer for a turn that is there, which is rare: read, decide, write."""
+        inbound = request.inbound
+
         async def work(transaction: Transaction) -> OpenTurnReply:
             session, turn = await _lock_and_find(transaction, inbound)
             rules.require_epoch(session["epoch"] if session else None, caller.sid, caller.epoch)
             opening = rules.decide_opening(_found(turn), caller.epoch, request.ack_subject)
             reply = _reply(turn, inbound)
             if opening is Opening.NEW:
-                await transaction.commit(_open(caller.epoch, request, reply.turn_id))
-            elif opening is Opening.SETTLED:
+                raise HermesError(ErrorCode.UNAVAILABLE, "the session was purged at this moment", retryable=True)
+            if opening is Opening.SETTLED:
                 await transaction.commit((_SEND_AGAIN, (inbound.sid, reply.turn_id)))
             elif opening is Opening.GIVEN_UP and session is not None:
                 await transaction.commit(_bury(session, inbound, reply.turn_id, rules.REASON_ATTEMPTS))
@@ -162,6 +200,8 @@ def _open(epoch: int, request: OpenTurnRequest, turn_id: str) -> Statement:
             "ack_subject": storable(request.ack_subject),
             "stream_sequence": request.stream_sequence,
             "inbound": inbound.model_dump_json(),
+            "count": 0 if request.first is None else 1,
+            "first": "" if request.first is None else request.first.model_dump_json(),
             **tell([started]),
         },
     )
@@ -174,12 +214,19 @@ def _resume(caller: Caller, request: OpenTurnRequest, reply: OpenTurnReply) -> S
 
 def _bury(session: Row, inbound: Inbound, turn_id: str, reason: str) -> Statement:
     facts = TurnFacts.of(inbound, turn_id)
-    parts = split_reply(inbound.channel, rules.GIVEN_UP)
-    reason = storable(reason[:500])
+    sentence, reason = rules.given_up(reason), storable(reason[:500])
+    # Who deletes a scheduled run means it: nobody is told.
+    parts = Parts() if reason == rules.REASON_DELETED else parts_of(_known(inbound, turn_id, session), sentence)
     rows = [
         dead_row(inbound, reason),
-        outcome_row(facts, EventType.TURN_DEAD, rules.GIVEN_UP, reason[:64], Usage()),
-        *part_rows(facts, RoutingKey.model_validate(session["key"]), inbound.channel, parts),
+        outcome_row(facts, EventType.TURN_DEAD, sentence, reason[:64], Usage()),
+        *parts.rows,
     ]
-    values: dict[str, object] = {"sid": inbound.sid, "turn_id": turn_id, "reply": rules.GIVEN_UP, "reason": reason}
-    return (_BURY, {**values, "parts": len(parts), **tell(rows)})
+    values: dict[str, object] = {"sid": inbound.sid, "turn_id": turn_id, "reply": sentence, "reason": reason}
+    return (_BURY, {**values, **parts.values(), **tell(rows)})
+
+
+def _known(inbound: Inbound, turn_id: str, session: Row) -> KnownTurn:
+    """Take a turn's facts from its message and its session's row."""
+    key = RoutingKey.model_validate(session["key"])
+    return KnownTurn(TurnFacts.of(inbound, turn_id), inbound.channel, key, session["namespace"], inbound.run)

@@ -166,6 +166,17 @@ class Agent(ApiModel):
     resources: Resources = Field(default=Resources(cpu="50m", memory="192Mi"), description="What the loop may use")
 
 
+class WarmPool(ApiModel):
+    """Pods that have started everything and wait for a session of this Profile, or of one whose pods look the same."""
+
+    size: int = Field(
+        default=0,
+        ge=0,
+        le=20,
+        description="Pods that wait. They cost what a live session costs; a session that finds none starts in the usual way",
+    )
+
+
 class ProfileSpec(ApiModel):
     """Who an agent is."""
 
@@ -194,6 +205,7 @@ class ProfileSpec(ApiModel):
     budgets: Budgets = Field(default=Budgets(), description="Where a turn stops by itself")
     sandbox: Sandbox = Field(default=Sandbox(), description="The container that runs every command")
     agent: Agent = Field(default=Agent(), description="The container that runs the loop")
+    warm_pool: WarmPool = Field(default=WarmPool(), description="Pods that are started before anybody needs them")
 
 
 class ProfileStatus(ApiModel):
@@ -203,6 +215,7 @@ class ProfileStatus(ApiModel):
     conditions: tuple[Condition, ...] = ()
     live_sessions: int = Field(default=0, description="Sessions with a pod")
     asleep_sessions: int = Field(default=0, description="Sessions without one")
+    warm_pods: int = Field(default=0, description="Pods that are ready to become a session of this Profile")
     spent_today_usd: str = Field(default="", description="US dollars spent in this UTC day, as far as prices are known")
     spent_month_usd: str = Field(default="", description="US dollars spent in this UTC month, as far as prices are known")
 
@@ -227,6 +240,12 @@ PROFILE_RULES: tuple[tuple[str, str, str], ...] = (
     ),
     (
         "spec",
+        "!has(self.model.fallbacks) || self.model.provider == 'scripted' || "
+        "self.model.fallbacks.all(m, m.provider != 'scripted')",
+        "the scripted model is never a fallback for a real one: remove it from model.fallbacks",
+    ),
+    (
+        "spec",
         f"!has(self.providers) || self.providers.all(p, !(p.name in [{_BUILT_IN_NAMES}]))",
         "providers may not be named like a built-in provider",
     ),
@@ -235,6 +254,12 @@ PROFILE_RULES: tuple[tuple[str, str, str], ...] = (
         f"{_KEYLESS.replace('self.', 'self.model.')} || has(self.model.secretRef) || "
         "(has(self.providers) && self.providers.exists(p, p.name == self.model.provider && has(p.secretRef)))",
         "model.secretRef is required: name a Secret of type hermes.run/provider that holds the provider's key",
+    ),
+    (
+        "spec",
+        "!has(self.warmPool) || !has(self.warmPool.size) || self.warmPool.size == 0 || !has(self.sandbox) || "
+        "!has(self.sandbox.workspace) || !has(self.sandbox.workspace.kind) || self.sandbox.workspace.kind == 'Ephemeral'",
+        "a pod that waits cannot have a session's volume: set warmPool.size to 0 or sandbox.workspace.kind to Ephemeral",
     ),
     (
         "spec.model",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
 
@@ -11,7 +11,7 @@ from hermes_contracts.names import RoutingKey
 
 
 class SessionSpec(ApiModel):
-    """What a session is. Only `suspend` and `idleTimeoutSeconds` may change after it was made."""
+    """What a session is. Only `suspend`, `idleTimeoutSeconds` and `deletionPolicy` may change after it was made."""
 
     profile_ref: ObjectRef = Field(description="Profile that the agent takes its settings from")
     key: RoutingKey | None = Field(
@@ -24,6 +24,11 @@ class SessionSpec(ApiModel):
     suspend: bool = Field(default=False, description="True: no pod, whatever waits; false: the next message wakes it")
     idle_timeout_seconds: int | None = Field(
         default=None, ge=5, le=604_800, description="Overrides the Profile's idle timeout"
+    )
+    deletion_policy: Literal["Keep", "Purge"] = Field(
+        default="Keep",
+        description="What deleting this object does to the conversation: Keep leaves it in the store, and the next message "
+        "brings it back; Purge deletes it with everything it holds, and the object stays until that is done",
     )
 
 

@@ -172,6 +172,15 @@ from hermes_contracts.store_api.for_operator import (
     BuryRequest as BuryRequest,
 )
 from hermes_contracts.store_api.for_operator import (
+    CronTurn as CronTurn,
+)
+from hermes_contracts.store_api.for_operator import (
+    CronTurns as CronTurns,
+)
+from hermes_contracts.store_api.for_operator import (
+    CronTurnsRequest as CronTurnsRequest,
+)
+from hermes_contracts.store_api.for_operator import (
     ProfileSpend as ProfileSpend,
 )
 from hermes_contracts.store_api.for_operator import (
@@ -237,7 +246,9 @@ PURGE = _method("purge", SidRequest, Empty, "operator")
 
 PROFILE_SPEND = _method("profile_spend", ProfileSpendRequest, ProfileSpends, "operator")
 
-PUT_COMMAND = _method("put_command", PutCommandRequest, PutCommandReply, "gateway")
+CRON_TURNS = _method("cron_turns", CronTurnsRequest, CronTurns, "operator")
+
+PUT_COMMAND = _method("put_command", PutCommandRequest, PutCommandReply, "gateway", "operator")
 CREATE_SESSION = _method("create_session", CreateSessionRequest, OwnedSession, "gateway")
 GET_SESSION = _method("get_session", OwnedSessionRequest, OwnedSession, "gateway")
 LIST_SESSIONS = _method("list_sessions", ListSessionsRequest, ListSessionsReply, "gateway")

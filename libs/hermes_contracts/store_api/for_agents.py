@@ -202,6 +202,8 @@ class CommitRequest(StoreModel):
     """Machine-readable end: stop, stopped_by_user, iteration_limit, time_limit, model_error, ..."""
     reply: str
     """What the person reads, answer or plain error."""
+    silent: bool = False
+    """Send the reply to nobody: a scheduled run that found nothing to say. It is kept all the same."""
     usage: Usage = Usage()
     context_tokens: int = 0
     """As in `AppendRequest`."""

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from pydantic import Field
+from typing import Annotated
+
+from pydantic import Field, StringConstraints
 
 from hermes_contracts.conversation import Usage
-from hermes_contracts.envelopes import Inbound, Route
+from hermes_contracts.envelopes import Inbound, Route, UpdateId
 from hermes_contracts.names import DnsLabel, ObjectName, Sid
 from hermes_contracts.store_api.base import StoreModel
+from hermes_contracts.store_api.for_agents import TurnState
 
 
 class RaiseEpochRequest(StoreModel):
@@ -81,3 +84,32 @@ class ProfileSpends(StoreModel):
     """Those of the asked Profiles that spent anything this month."""
 
     profiles: tuple[ProfileSpend, ...]
+
+
+class CronTurnsRequest(StoreModel):
+    """The turns of a scheduled job, by the UID of its object: counts, the last answer, and those of some runs."""
+
+    job_uid: Annotated[str, StringConstraints(min_length=1, max_length=64)]
+    runs: tuple[UpdateId, ...] = Field(default=(), max_length=250)
+
+
+class CronTurn(StoreModel):
+    """A run that an agent has opened, and its deliveries: parts that are settled either way, of all there are."""
+
+    sid: Sid
+    run: UpdateId
+    state: TurnState
+    reason: str
+    opened_at: float
+    delivered: int = 0
+    undeliverable: int = 0
+    parts: int = 0
+
+
+class CronTurns(StoreModel):
+    """Those of the asked runs that were opened; counts of all that ended; the last answer worth sending, bounded."""
+
+    turns: tuple[CronTurn, ...]
+    succeeded: int
+    failed: int
+    answer: str = ""

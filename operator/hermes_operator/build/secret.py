@@ -5,15 +5,23 @@ from __future__ import annotations
 import base64
 from typing import Any
 
-from hermes_contracts.agent_config import BUS_CREDENTIALS_FILE, CONFIG_FILE, MODELS_TOKEN_FILE, AgentConfig
+from hermes_contracts.agent_config import (
+    BUS_CREDENTIALS_FILE,
+    CONFIG_FILE,
+    MODELS_TOKEN_FILE,
+    AgentConfig,
+    CompressionConfig,
+)
 from hermes_contracts.names import credentials_name
 from hermes_operator.build.facts import Epoch, Installation
 from hermes_operator.build.meta import epoch_labels, owned_by_session
+from hermes_operator.build.money import nano_usd
 
 
 def agent_config(installation: Installation, epoch: Epoch) -> AgentConfig:
-    """Return `session.json`."""
+    """Return `session.json`; the one place where a Profile becomes what its agents read."""
     profile = epoch.profile
+    budgets, compression = profile.budgets, profile.compression
     return AgentConfig(
         sid=epoch.sid,
         epoch=epoch.epoch,
@@ -26,9 +34,20 @@ def agent_config(installation: Installation, epoch: Epoch) -> AgentConfig:
         persona=profile.persona,
         model=profile.model.name,
         toolsets=profile.toolsets,
-        max_iterations=profile.budgets.max_iterations,
-        max_turn_seconds=profile.budgets.max_turn_seconds,
+        max_iterations=budgets.max_iterations,
+        max_turn_seconds=budgets.max_turn_seconds,
         max_output_tokens=profile.model.max_output_tokens,
+        max_turn_tokens=budgets.max_turn_tokens,
+        max_turn_cost_nano_usd=nano_usd(budgets.max_turn_usd) if budgets.max_turn_usd is not None else None,
+        compression=CompressionConfig(
+            enabled=compression.enabled,
+            threshold_percent=compression.threshold_percent,
+            protect_first=compression.protect_first,
+            protect_last=compression.protect_last,
+        ),
+        context_files=profile.context_files.enabled,
+        context_file_characters=profile.context_files.max_characters,
+        platform_hints=dict(profile.platform_hints),
         idle_timeout_seconds=epoch.idle_timeout_seconds,
         trace_endpoint=installation.trace_endpoint,
         created_at=epoch.created_at,

@@ -14,12 +14,13 @@ from hermes_operator.build.meta import OPERATOR
 from hermes_operator.cluster.client import ClusterClient
 from hermes_operator.cluster.errors import ClusterError
 from hermes_operator.cluster.resources import EVENTS
-from hermes_operator.cluster.views import ProfileView, SessionView
+from hermes_operator.cluster.views import CronJobView, ProfileView, SessionView
 
 log = structlog.get_logger()
 
 _QUIET_SECONDS = 600.0
 _MAX_REMEMBERED = 10_000
+_KINDS: dict[type, str] = {ProfileView: "Profile", SessionView: "HermesSession", CronJobView: "HermesCronJob"}
 
 
 class EventRecorder:
@@ -33,7 +34,7 @@ class EventRecorder:
 
     async def post(
         self,
-        about: SessionView | ProfileView,
+        about: SessionView | ProfileView | CronJobView,
         kind: Literal["Normal", "Warning"],
         reason: str,
         note: str,
@@ -63,7 +64,7 @@ class EventRecorder:
             "note": note[:1000],
             "regarding": {
                 "apiVersion": API_VERSION,
-                "kind": "Profile" if isinstance(about, ProfileView) else "HermesSession",
+                "kind": _KINDS[type(about)],
                 "name": about.name,
                 "namespace": about.namespace,
                 "uid": about.uid,

@@ -38,6 +38,7 @@ _APPLY = ("create", "patch")
 PERMISSIONS: tuple[Permission, ...] = (
     Permission(Scope.CLUSTER, GROUP, "hermessessions", _READ),
     Permission(Scope.CLUSTER, GROUP, "profiles", _READ),
+    Permission(Scope.CLUSTER, GROUP, "hermescronjobs", _READ),
     # A namespace's UID goes into session ids, and its labels say which Pod Security Standard it enforces.
     Permission(Scope.CLUSTER, "", "namespaces", ("get",)),
     Permission(Scope.TENANT, GROUP, "hermessessions", (*_APPLY, "delete")),
@@ -46,7 +47,8 @@ PERMISSIONS: tuple[Permission, ...] = (
     Permission(Scope.TENANT, GROUP, "hermessessions/finalizers", ("update",)),
     Permission(Scope.TENANT, GROUP, "profiles", ("create",)),
     Permission(Scope.TENANT, GROUP, "profiles/status", ("patch",)),
-    Permission(Scope.TENANT, "", "pods", (*_READ, "create", "delete")),
+    Permission(Scope.TENANT, GROUP, "hermescronjobs/status", ("patch",)),
+    Permission(Scope.TENANT, "", "pods", (*_READ, "create", "patch", "delete")),
     Permission(Scope.TENANT, "", "secrets", ("get", *_APPLY, "delete")),
     Permission(Scope.TENANT, "", "persistentvolumeclaims", ("get", *_APPLY)),
     Permission(Scope.TENANT, "networking.k8s.io", "networkpolicies", ("get", *_APPLY)),

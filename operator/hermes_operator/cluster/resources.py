@@ -37,6 +37,7 @@ class Resource:
 
 SESSIONS = Resource(GROUP, VERSION, "hermessessions")
 PROFILES = Resource(GROUP, VERSION, "profiles")
+CRON_JOBS = Resource(GROUP, VERSION, "hermescronjobs")
 NAMESPACES = Resource("", "v1", "namespaces")
 PODS = Resource("", "v1", "pods")
 SECRETS = Resource("", "v1", "secrets")

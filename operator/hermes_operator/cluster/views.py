@@ -2,21 +2,73 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from hermes_contracts.crd.cron_job import CronJobSpec, CronJobStatus
 from hermes_contracts.crd.profile import ProfileSpec, ProfileStatus
 from hermes_contracts.crd.session import SessionSpec, SessionStatus
-from hermes_contracts.names import LABEL_EPOCH, LABEL_SID, RoutingKey, session_id, session_id_of_object
+from hermes_contracts.names import (
+    ANNOTATION_BUS_KEY,
+    ANNOTATION_RUN_NOW,
+    FINALIZER_PURGE,
+    LABEL_CRON,
+    LABEL_EPOCH,
+    LABEL_SID,
+    RoutingKey,
+    session_id,
+    session_id_of_object,
+)
 from hermes_operator.build.meta import ANNOTATION_TEMPLATE, MANAGED_BY, OPERATOR
 
 Manifest = dict[str, Any]
+MAX_RUN_NOW = 256
+"""Characters of the annotation that count."""
 
 
 def timestamp(text: str | None) -> float:
     """Return a Kubernetes time in seconds since the epoch; 0 for none."""
     return datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp() if text else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class SessionRecord:
+    """A HermesSession as the cache keeps it: what is looked for in plain sight, the rest as JSON, a tenth as large."""
+
+    namespace: str
+    name: str
+    uid: str
+    resource_version: str
+    generation: int
+    created_at: float
+    deleting: bool
+    made_by_operator: bool
+    finalized: bool
+    profile: str
+    cron: str
+    state: str
+    pod: str
+    spec: bytes
+    status: bytes
+
+    def view(self) -> SessionView:
+        """Return the whole object."""
+        return SessionView(
+            namespace=self.namespace,
+            name=self.name,
+            uid=self.uid,
+            resource_version=self.resource_version,
+            generation=self.generation,
+            created_at=self.created_at,
+            deleting=self.deleting,
+            made_by_operator=self.made_by_operator,
+            finalized=self.finalized,
+            cron=self.cron,
+            spec=SessionSpec.model_validate_json(self.spec),
+            status=SessionStatus.model_validate_json(self.status),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +85,10 @@ class SessionView:
     made_by_operator: bool
     spec: SessionSpec
     status: SessionStatus
+    finalized: bool = False
+    """It stays after its deletion until we have purged what it stands for."""
+    cron: str = ""
+    """UID of the HermesCronJob whose run it is."""
 
     @classmethod
     def read(cls, body: Manifest) -> SessionView:
@@ -49,6 +105,28 @@ class SessionView:
             made_by_operator=(meta.get("labels") or {}).get(MANAGED_BY) == OPERATOR,
             spec=SessionSpec.model_validate(body["spec"]),
             status=SessionStatus.model_validate(body.get("status") or {}),
+            finalized=FINALIZER_PURGE in (meta.get("finalizers") or ()),
+            cron=(meta.get("labels") or {}).get(LABEL_CRON, ""),
+        )
+
+    def record(self) -> SessionRecord:
+        """Return what the cache keeps."""
+        return SessionRecord(
+            namespace=sys.intern(self.namespace),
+            name=self.name,
+            uid=self.uid,
+            resource_version=self.resource_version,
+            generation=self.generation,
+            created_at=self.created_at,
+            deleting=self.deleting,
+            made_by_operator=self.made_by_operator,
+            finalized=self.finalized,
+            profile=sys.intern(self.spec.profile_ref.name),
+            cron=sys.intern(self.cron),
+            state=sys.intern(self.status.state),
+            pod=self.status.pod,
+            spec=self.spec.model_dump_json(by_alias=True, exclude_defaults=True).encode(),
+            status=self.status.model_dump_json(by_alias=True, exclude_defaults=True).encode(),
         )
 
     def sid(self, namespace_uid: str) -> str:
@@ -94,6 +172,39 @@ class ProfileView:
 
 
 @dataclass(frozen=True, slots=True)
+class CronJobView:
+    """A HermesCronJob. `run_now` is the annotation that asks for a run."""
+
+    namespace: str
+    name: str
+    uid: str
+    resource_version: str
+    generation: int
+    created_at: float
+    deleting: bool
+    run_now: str
+    spec: CronJobSpec
+    status: CronJobStatus
+
+    @classmethod
+    def read(cls, body: Manifest) -> CronJobView:
+        """Read an object as the API server gave it."""
+        meta = body["metadata"]
+        return cls(
+            namespace=meta["namespace"],
+            name=meta["name"],
+            uid=meta["uid"],
+            resource_version=meta.get("resourceVersion", ""),
+            generation=meta.get("generation", 0),
+            created_at=timestamp(meta.get("creationTimestamp")),
+            deleting="deletionTimestamp" in meta,
+            run_now=(meta.get("annotations") or {}).get(ANNOTATION_RUN_NOW, "")[:MAX_RUN_NOW],
+            spec=CronJobSpec.model_validate(body["spec"]),
+            status=CronJobStatus.model_validate(body.get("status") or {}),
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class ContainerView:
     """How a container does. `started` is the kubelet's word that it runs."""
 
@@ -126,6 +237,8 @@ class PodView:
     containers: dict[str, ContainerView] = field(default_factory=dict)
     host_aliases: frozenset[str] = frozenset()
     """Addresses that its /etc/hosts names, fixed when it was made."""
+    bus_key: str = ""
+    """It waited for its session: public key of a credential that only its agent's memory holds."""
 
     @classmethod
     def read(cls, body: Manifest) -> PodView:
@@ -151,6 +264,7 @@ class PodView:
             template=(meta.get("annotations") or {}).get(ANNOTATION_TEMPLATE, ""),
             containers={entry["name"]: _container(entry) for entry in statuses},
             host_aliases=frozenset(alias["ip"] for alias in body.get("spec", {}).get("hostAliases") or []),
+            bus_key=(meta.get("annotations") or {}).get(ANNOTATION_BUS_KEY, ""),
         )
 
 

@@ -10,6 +10,7 @@ from typing import Literal
 from hermes_contracts.crd.base import Condition
 
 _MESSAGE = 1000
+_BAD_WHEN_TRUE = frozenset({"DeliveryFailed", "DeadLetter"})
 _STATUS: dict[bool | None, Literal["True", "False", "Unknown"]] = {True: "True", False: "False", None: "Unknown"}
 
 
@@ -50,13 +51,12 @@ def settle(findings: Iterable[Finding], old: tuple[Condition, ...], generation: 
 
 
 def turned_bad(old: tuple[Condition, ...], new: tuple[Condition, ...]) -> list[Condition]:
-    """Return the conditions that are False now for a reason they did not have before."""
+    """Return the conditions that say now that something is wrong, for a reason they did not have before."""
     before = {condition.type: condition for condition in old}
     found = []
     for condition in new:
         previous = before.get(condition.type)
-        if condition.status == "False" and (
-            previous is None or previous.status != "False" or previous.reason != condition.reason
-        ):
+        bad = "True" if condition.type in _BAD_WHEN_TRUE else "False"
+        if condition.status == bad and (previous is None or previous.status != bad or previous.reason != condition.reason):
             found.append(condition)
     return found

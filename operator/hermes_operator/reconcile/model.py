@@ -55,7 +55,7 @@ class StartFailure:
     not_before: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Memory:
     """What the operator remembers of a session between passes; all of it may be lost."""
 
@@ -69,6 +69,8 @@ class Memory:
     renewed_at: float | None = None
     crashes: int = 0
     crashed_at: float = 0.0
+    crash: str = ""
+    """Why the last one was replaced: reason and sentence."""
     startup: tuple[int, StartupBreakdown] | None = None
     """Epoch and its breakdown."""
     started: tuple[int, float] | None = None
@@ -76,6 +78,22 @@ class Memory:
     scheduled_at: float | None = None
     """When the watch showed that the pod has a node."""
     status_written_at: float = 0.0
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How long things may take, in seconds; 0 for the first: for ever."""
+
+    asleep_ttl: int = 0
+    """Sleep after which the object of a session that a message made is deleted."""
+    renew: float = 1200.0
+    """A third of the models token's hour: a renewal may be missed twice."""
+    silence: float = 300.0
+    """A pod whose containers run and whose agent has said nothing for this long is replaced."""
+    bury: float = 600.0
+    """What a message waits for a Profile that is not there."""
+    bury_suspended: float = 604_800.0
+    """What a message waits for a session that is suspended."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +113,10 @@ class Observed:
     """Hash of what a pod made now would be made from."""
     services: tuple[frozenset[str], ...] = ()
     """Addresses of each service that an agent needs, as they are now."""
-    asleep_ttl_seconds: int = 0
+    oldest_pending: float | Unknown | None = None
+    """When the bus took the first waiting message; asked only where nothing will take it soon."""
+    dead_letters: int = 0
+    limits: Limits = Limits()
 
 
 @dataclass(frozen=True)
@@ -122,6 +143,7 @@ class Stop:
     pod_uid: str
     crashed: str = ""
     """Reason, when the pod broke."""
+    why: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True)
@@ -134,11 +156,31 @@ class Renew:
 
 
 @dataclass(frozen=True)
+class Bury:
+    """Give up the messages that the bus took before a time, in seconds since the epoch."""
+
+    before: float
+    reason: str
+
+
+@dataclass(frozen=True)
+class Hold:
+    """Have the object stay after its deletion until it is purged, or no longer."""
+
+    held: bool
+
+
+@dataclass(frozen=True)
+class Purge:
+    """Delete everything that the store and the bus hold of the session, then let its object go."""
+
+
+@dataclass(frozen=True)
 class Forget:
     """Delete the object of a session that slept long enough."""
 
 
-Action = Start | Drain | Stop | Renew | Forget
+Action = Start | Drain | Stop | Renew | Bury | Hold | Purge | Forget
 
 
 @dataclass(frozen=True)

@@ -52,6 +52,9 @@ def diagnose(pod: PodView) -> Diagnosis:
     sandbox = pod.containers.get(SANDBOX, ContainerView())
     if pod.phase in ("Failed", "Succeeded"):
         return Diagnosis(Health.BROKEN, _ended(pod, agent, sandbox))
+    if pod.bus_key and agent.restarts:
+        # Its identity was in the memory of the process that is gone.
+        return Diagnosis(Health.BROKEN, Problem("AgentRestarted", f"container {AGENT} {_why(agent)}"))
     for name, container in ((AGENT, agent), (SANDBOX, sandbox)):
         if container.waiting_reason == "CrashLoopBackOff" and container.restarts >= _MAX_RESTARTS:
             return Diagnosis(Health.BROKEN, Problem("CrashLoopBackOff", f"container {name} {_why(container)}"))

@@ -2,30 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from urllib.parse import urlsplit
 
-from hermes_contracts.crd.profile import ProfileSpec, ProfileStatus
-from hermes_contracts.names import PROVIDER_SECRET_TYPE
+from hermes_contracts.crd.profile import ProfileStatus
 from hermes_contracts.projection import ProfileProjection
+from hermes_contracts.providers import CODEX, SCRIPTED
+from hermes_operator.build.money import usd
 from hermes_operator.cluster.views import ProfileView
 from hermes_operator.reconcile.conditions import Finding, settle
 from hermes_operator.reconcile.model import ProfileVerdict, Unknown
+from hermes_operator.reconcile.provider_secrets import Fault, SecretState, faults, uses
 
 RECHECK_SECONDS = 300.0
 RECHECK_BROKEN_SECONDS = 10.0
-"""Secrets are not watched, so that the operator never holds a tenant's: a bad one is looked at again this often."""
+"""What a watch of metadata may miss is looked at this often."""
 COUNTS_SECONDS = 60.0
-_DEFAULT_HOSTS = {"openai": "api.openai.com", "anthropic": "api.anthropic.com"}
 
 
 @dataclass(frozen=True)
-class SecretFacts:
-    """What is needed of a provider Secret; the key itself is not kept."""
+class Spend:
+    """What a Profile's sessions have cost, in billionths of a US dollar."""
 
-    type: str
-    has_key: bool
-    hosts: tuple[str, ...]
+    day: int = 0
+    month: int = 0
 
 
 @dataclass(frozen=True)
@@ -35,12 +35,16 @@ class ObservedProfile:
     view: ProfileView
     namespace_uid: str
     namespace_restricted: bool
-    secret: SecretFacts | Unknown | None
-    """None: there is no such Secret, or none is needed."""
+    secrets: Mapping[str, SecretState]
+    """Every Secret that its models name."""
     live_sessions: int
     asleep_sessions: int
+    warm_pods: int = 0
+    """Pods that are ready to become one of its sessions."""
     policies: Unknown | None = None
     """Why the namespace's NetworkPolicies could not be made; None: they are there."""
+    spend: Spend | None = None
+    """None: not known, what was said before stays."""
 
 
 @dataclass(frozen=True)
@@ -57,9 +61,12 @@ class ProfilePlan:
 def decide_profile(observed: ObservedProfile, now: float) -> ProfilePlan:
     """Return what to say of a Profile."""
     view = observed.view
-    ready = _ready(observed)
+    main, others = faults(view.spec, observed.secrets)
+    ready = _ready(observed, main)
     findings = [ready]
-    if view.spec.model.provider == "scripted":
+    if uses(view.spec):
+        findings.append(_secrets([*main, *others]))
+    if view.spec.model.provider == SCRIPTED:
         findings.append(
             Finding(
                 "Scripted", True, "ScriptedModel", "answers come from the bundled scripted model, not from a language model"
@@ -71,8 +78,11 @@ def decide_profile(observed: ObservedProfile, now: float) -> ProfilePlan:
         conditions=settle(findings, view.status.conditions, view.generation, now),
         live_sessions=observed.live_sessions,
         asleep_sessions=observed.asleep_sessions,
+        warm_pods=observed.warm_pods,
+        spent_today_usd=usd(observed.spend.day) if observed.spend else view.status.spent_today_usd,
+        spent_month_usd=usd(observed.spend.month) if observed.spend else view.status.spent_month_usd,
     )
-    due = now + (RECHECK_SECONDS if ready.status else RECHECK_BROKEN_SECONDS)
+    due = now + (RECHECK_BROKEN_SECONDS if main or others or not ready.status else RECHECK_SECONDS)
     if ready.status is None:
         return ProfilePlan(None, status, None, due)
     verdict = ProfileVerdict(view.spec, ready.status, ready.reason, ready.message)
@@ -100,36 +110,23 @@ def worth_writing(old: ProfileStatus, new: ProfileStatus, written_at: float, now
     return said(old) != said(new) or now - written_at >= COUNTS_SECONDS
 
 
-def _ready(observed: ObservedProfile) -> Finding:
-    model, secret = observed.view.spec.model, observed.secret
+def _ready(observed: ObservedProfile, main: list[Fault]) -> Finding:
+    """A Profile serves as long as its main model can be asked: a fallback without its key is a warning."""
     if isinstance(observed.policies, Unknown):
         return Finding("Ready", False, "NetworkPolicyMissing", observed.policies.why)
-    if model.provider == "scripted":
-        return Finding("Ready", True, "Ready")
-    if isinstance(secret, Unknown):
-        return Finding("Ready", None, "SecretUnknown", secret.why)
-    name = model.secret_ref.name if model.secret_ref else ""
-    if secret is None:
-        return Finding("Ready", False, "SecretNotFound", f"there is no Secret {name!r} in this namespace; make it")
-    problem = secret_problem(observed.view.spec, secret)
-    if problem is not None:
-        return Finding("Ready", False, "SecretInvalid", f"Secret {name!r}: {problem}")
+    if observed.view.spec.model.provider == CODEX:
+        return Finding("Ready", False, "ProviderNotServed", "model.provider: codex is not served by this version")
+    for fault in main:
+        return Finding("Ready", fault.status, fault.reason, fault.message)
     return Finding("Ready", True, "Ready")
 
 
-def secret_problem(spec: ProfileSpec, secret: SecretFacts) -> str | None:
-    """Return what is wrong with a provider Secret, or None."""
-    if secret.type != PROVIDER_SECRET_TYPE:
-        return f"its type is {secret.type!r}; make it again with type {PROVIDER_SECRET_TYPE}"
-    if not secret.has_key:
-        return "the key 'api-key' is missing or empty"
-    if not secret.hosts:
-        return "the key 'hosts' is missing or empty; name the hosts this key may be sent to, separated by commas"
-    model = spec.model
-    host = urlsplit(model.base_url).hostname if model.base_url else _DEFAULT_HOSTS.get(model.provider)
-    if host not in secret.hosts:
-        return f"its 'hosts' does not name {host}, where this Profile would send the key"
-    return None
+def _secrets(found: list[Fault]) -> Finding:
+    """Name every field whose Secret does not serve; the first one gives the reason."""
+    if not found:
+        return Finding("SecretsReady", True, "SecretsReady")
+    first = next((fault for fault in found if fault.status is False), found[0])
+    return Finding("SecretsReady", first.status, first.reason, "; ".join(fault.message for fault in found))
 
 
 def _namespace(observed: ObservedProfile) -> Finding:

@@ -10,34 +10,40 @@ from hermes_contracts.store_api import AgentState, SessionSummary
 from hermes_operator.cluster.views import PodView, timestamp
 from hermes_operator.reconcile.model import (
     Action,
+    Bury,
     Drain,
     Forget,
+    Hold,
     Observed,
     Plan,
     ProfileVerdict,
+    Purge,
     Renew,
     Start,
     Stop,
     Unknown,
 )
-from hermes_operator.reconcile.pods import Diagnosis, Health, diagnose
+from hermes_operator.reconcile.pods import Diagnosis, Health, Problem, diagnose
 from hermes_operator.reconcile.status import State, StatusFacts, build_status
 
 DRAIN_SECONDS = 20.0
 """What an agent gets to finish or hand back."""
 DRAIN_SLACK_SECONDS = 5.0
-RENEW_SECONDS = 1200.0
-"""A third of the models token's hour: a renewal may be missed twice."""
-SILENCE_SECONDS = 300.0
-"""A pod whose containers run and whose agent has said nothing for this long is replaced."""
 LOOK_AGAIN_SECONDS = 5.0
 CRASH_MEMORY_SECONDS = 600.0
+PROFILE_GONE = "profile_gone"
+SUSPENDED = "suspended"
+"""Reasons of dead letters."""
 
 
 def decide(observed: Observed, now: float) -> Plan:
     """Return what to do about a session."""
     if observed.session.deleting:
-        return _deleted(observed)
+        return _deleted(observed, now)
+    wants_purge = observed.session.spec.deletion_policy == "Purge"
+    if wants_purge != observed.session.finalized:
+        # Before anything else: a deletion in the next moment must find it right.
+        return Plan(actions=(Hold(wants_purge),), due=now)
     if isinstance(observed.pods, Unknown):
         return Plan(due=now + LOOK_AGAIN_SECONDS, notes=(observed.pods.why,))
     live = [pod for pod in observed.pods if not pod.deleting]
@@ -51,10 +57,21 @@ def crash_delay(crashes: int) -> float:
     return 0.0 if crashes <= 1 else min(300.0, 5.0 * 2 ** (crashes - 2))
 
 
-def _deleted(observed: Observed) -> Plan:
-    """Owner references end the pod and the rest; the consumer is nobody's child."""
+def _deleted(observed: Observed, now: float) -> Plan:
+    """Owner references end the pod and the rest; the consumer is nobody's child.
+
+    A session that leaves nothing behind waits: first for its pods, which could still write, then for the purge.
+    """
     epoch = observed.session.status.epoch
-    return Plan(actions=(Stop(epoch, "", ""),) if epoch else ())
+    if not observed.session.finalized:
+        return Plan(actions=(Stop(epoch, "", ""),) if epoch else ())
+    if isinstance(observed.pods, Unknown):
+        return Plan(due=now + LOOK_AGAIN_SECONDS, notes=(observed.pods.why,))
+    if observed.pods:
+        stops = tuple(Stop(pod.epoch, pod.name, pod.uid) for pod in observed.pods if not pod.deleting)
+        return Plan(actions=stops, due=now + LOOK_AGAIN_SECONDS)
+    stop: tuple[Action, ...] = (Stop(epoch, "", ""),) if epoch else ()
+    return Plan(actions=(*stop, Purge(), Hold(False)))
 
 
 def _with_pod(observed: Observed, live: list[PodView], now: float) -> Plan:
@@ -65,8 +82,9 @@ def _with_pod(observed: Observed, live: list[PodView], now: float) -> Plan:
         return Plan(actions=(*stops, Stop(current.epoch, current.name, current.uid)), due=now)
     found = diagnose(current)
     if found.health is Health.BROKEN:
-        reason = found.problem.reason if found.problem else "PodEnded"
-        return Plan(actions=(*stops, Stop(current.epoch, current.name, current.uid, crashed=reason)), due=now)
+        problem = found.problem or Problem("PodEnded", "the pod ended")
+        stop = Stop(current.epoch, current.name, current.uid, crashed=problem.reason, why=problem.message)
+        return Plan(actions=(*stops, stop), due=now)
     if _services_moved(observed, current):
         return Plan(actions=(*stops, Stop(current.epoch, current.name, current.uid)), due=now)
     if not _spoke(observed, current):
@@ -92,8 +110,9 @@ def _starting(observed: Observed, pod: PodView, found: Diagnosis, stops: list[Ac
     outdated = bool(observed.template) and pod.template != observed.template
     if observed.session.spec.suspend or outdated:
         return Plan(actions=(*stops, Stop(pod.epoch, pod.name, pod.uid)), due=now)
-    if found.health is Health.RUNNING and now - pod.created_at > SILENCE_SECONDS:
-        return Plan(actions=(*stops, Stop(pod.epoch, pod.name, pod.uid, crashed="AgentSilent")), due=now)
+    if found.health is Health.RUNNING and now - pod.created_at > observed.limits.silence:
+        why = f"its containers ran and its agent said nothing for {observed.limits.silence:g} s"
+        return Plan(actions=(*stops, Stop(pod.epoch, pod.name, pod.uid, crashed="AgentSilent", why=why)), due=now)
     facts = StatusFacts(State.STARTING, pod, found)
     return Plan(tuple(stops), build_status(observed, facts, now), due=now + LOOK_AGAIN_SECONDS)
 
@@ -111,11 +130,11 @@ def _awake(observed: Observed, pod: PodView, found: Diagnosis, stops: list[Actio
         actions = (*stops, Drain(pod.epoch, DRAIN_SECONDS))
         return Plan(actions, build_status(observed, StatusFacts(State.DRAINING, pod, found), now), due=now)
     renewed_at = observed.memory.renewed_at
-    if renewed_at is None or now >= renewed_at + RENEW_SECONDS:
+    if renewed_at is None or now >= renewed_at + observed.limits.renew:
         stops.append(Renew(pod.epoch, pod.name, update_secret=renewed_at is not None))
         renewed_at = now
     state = State.BUSY if _busy(observed, pod) else State.READY
-    plan_due = min(renewed_at + RENEW_SECONDS, now + LOOK_AGAIN_SECONDS if idle_at is None else idle_at)
+    plan_due = min(renewed_at + observed.limits.renew, now + LOOK_AGAIN_SECONDS if idle_at is None else idle_at)
     return Plan(tuple(stops), build_status(observed, StatusFacts(state, pod, found), now), due=plan_due)
 
 
@@ -152,7 +171,7 @@ def _without_pod(observed: Observed, now: float) -> Plan:
     assert not isinstance(observed.pods, Unknown)
     session, memory = observed.session, observed.memory
     if session.spec.suspend:
-        return _asleep(observed, State.SUSPENDED, now)
+        return _suspended(observed, now)
     wanted = _wanted(observed)
     if wanted is None:
         return Plan(due=now + LOOK_AGAIN_SECONDS, status=build_status(observed, _resting(observed), now))
@@ -161,7 +180,10 @@ def _without_pod(observed: Observed, now: float) -> Plan:
     profile, summary = observed.profile, observed.summary
     if isinstance(profile, Unknown):
         return Plan(due=now + LOOK_AGAIN_SECONDS, notes=(profile.why,))
-    if profile is None or not profile.ready:
+    if profile is None:
+        actions, due = _burial(observed, observed.limits.bury, PROFILE_GONE, now)
+        return Plan(actions, build_status(observed, StatusFacts(State.FAILED), now), due)
+    if not profile.ready:
         return Plan(status=build_status(observed, StatusFacts(State.FAILED), now))
     blocked_until = max(
         memory.failure.not_before if memory.failure else 0.0,
@@ -178,6 +200,24 @@ def _without_pod(observed: Observed, now: float) -> Plan:
     return Plan(actions=(Start(summary.epoch if summary is not None else 0),), due=now)
 
 
+def _suspended(observed: Observed, now: float) -> Plan:
+    plan = _asleep(observed, State.SUSPENDED, now)
+    actions, due = _burial(observed, observed.limits.bury_suspended, SUSPENDED, now)
+    return Plan((*plan.actions, *actions), plan.status, due)
+
+
+def _burial(observed: Observed, limit: float, reason: str, now: float) -> tuple[tuple[Action, ...], float | None]:
+    """Return what to do about messages that nothing will take, and when to look again."""
+    oldest = observed.oldest_pending
+    if isinstance(oldest, Unknown):
+        return (), now + LOOK_AGAIN_SECONDS
+    if oldest is None:
+        return (), None
+    if now - oldest >= limit:
+        return (Bury(now - limit, reason),), now + LOOK_AGAIN_SECONDS
+    return (), oldest + limit
+
+
 def _wanted(observed: Observed) -> bool | None:
     """Tell whether the session needs a pod; None when that cannot be known.
 
@@ -185,7 +225,8 @@ def _wanted(observed: Observed) -> bool | None:
     """
     if isinstance(observed.pending, int) and observed.pending > 0:
         return True
-    if observed.memory.wants_start:
+    if observed.memory.wants_start or observed.session.status.state == State.STARTING:
+        # A start was begun and no agent has spoken since: an operator that came between must not drop it.
         return True
     if observed.session.status.epoch == 0:
         if isinstance(observed.summary, Unknown):
@@ -207,7 +248,7 @@ def _asleep(observed: Observed, state: State, now: float) -> Plan:
     status = build_status(observed, StatusFacts(state), now)
     due = None
     if state is State.ASLEEP and _may_be_forgotten(observed):
-        forget_at = _asleep_since(observed) + observed.asleep_ttl_seconds
+        forget_at = _asleep_since(observed) + observed.limits.asleep_ttl
         if now >= forget_at:
             return Plan((*actions, Forget()))
         due = forget_at
@@ -218,8 +259,9 @@ def _may_be_forgotten(observed: Observed) -> bool:
     """Only what a message made and will make again, and only where no files would be lost with it."""
     profile = observed.profile
     return (
-        observed.asleep_ttl_seconds > 0
+        observed.limits.asleep_ttl > 0
         and observed.session.made_by_operator
+        and observed.session.spec.deletion_policy == "Keep"
         and isinstance(profile, ProfileVerdict)
         and profile.spec.sandbox.workspace.kind == "Ephemeral"
         and observed.pending == 0

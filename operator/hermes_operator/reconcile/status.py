@@ -7,6 +7,7 @@ from enum import StrEnum
 
 from hermes_contracts.crd.session import SessionStatus
 from hermes_contracts.store_api import SessionSummary
+from hermes_operator.build.money import usd
 from hermes_operator.build.pod import isolation
 from hermes_operator.cluster.views import PodView
 from hermes_operator.reconcile.conditions import Finding, rfc3339, settle
@@ -63,6 +64,7 @@ def build_status(observed: Observed, facts: StatusFacts, now: float) -> SessionS
         turns=known.turns if known else old.turns,
         input_tokens=known.usage.input_tokens if known else old.input_tokens,
         output_tokens=known.usage.output_tokens if known else old.output_tokens,
+        cost_usd=usd(known.usage.cost_nano_usd) if known else old.cost_usd,
         startup_milliseconds=startup[1] if startup and pod and startup[0] == pod.epoch else old.startup_milliseconds,
     )
 
@@ -96,6 +98,9 @@ def _findings(observed: Observed, facts: StatusFacts) -> list[Finding]:
             f"; last: {summary.last_error}" if summary.last_error else ""
         )
         result.append(Finding("DeliveryFailed", True, "DeliveryFailed", text))
+    if observed.dead_letters:
+        text = f"{observed.dead_letters} messages were given up and wait among the dead letters"
+        result.append(Finding("DeadLetter", True, "MessagesGivenUp", text))
     return result
 
 
@@ -108,6 +113,8 @@ def _ready(observed: Observed, facts: StatusFacts) -> Finding:
         return Finding("Ready", True, "AgentReady", "the agent answers")
     if facts.found is not None and facts.found.problem is not None:
         return Finding("Ready", False, facts.found.problem.reason, facts.found.problem.message)
+    if facts.state is State.STARTING and observed.memory.crash:
+        return Finding("Ready", False, facts.state.value, f"the pod before ended: {observed.memory.crash}")
     if facts.state is not State.FAILED:
         return Finding("Ready", False, facts.state.value, "")
     profile, memory, summary = observed.profile, observed.memory, observed.summary
@@ -119,7 +126,12 @@ def _ready(observed: Observed, facts: StatusFacts) -> Finding:
     if memory.failure is not None:
         return Finding("Ready", False, memory.failure.reason, memory.failure.message)
     if memory.crashes:
-        return Finding("Ready", False, "CrashLoop", f"the pod ended {memory.crashes} times in a row; it starts again later")
+        return Finding(
+            "Ready",
+            False,
+            "CrashLoop",
+            f"the pod ended {memory.crashes} times in a row, last: {memory.crash}; it starts again later",
+        )
     if isinstance(summary, Unknown):
         return Finding("Ready", False, "StoreUnavailable", summary.why)
     return Finding("Ready", False, "Waiting", "")

@@ -18,6 +18,7 @@ NAMESPACE = "hermes-e2e"
 
 STORIES = (
     "first-reply", "two-people", "conversation", "sleep", "kills", "probes", "broken", "rules", "chart",
+    "long", "poison", "chaos",
 )  # fmt: skip
 """One namespace a story: a test file asks for its own."""
 

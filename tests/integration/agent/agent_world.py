@@ -34,7 +34,9 @@ from hermes_contracts.envelopes import (
     Route,
     message_id,
 )
+from hermes_contracts.model_api import ModelInfo
 from hermes_contracts.names import RoutingKey, conversation_id, session_id
+from hermes_contracts.store_api import Command, CommandKind
 from hermes_service.bus_keys import BusKeys
 from hermes_service.signing import Signer, new_signing_seed, public_key
 
@@ -43,7 +45,8 @@ SID = session_id("11111111-2222-3333-4444-555555555555", "helper", KEY)
 CONVERSATION = conversation_id("main")
 EVERYTHING = Permissions(publish=(">",), subscribe=(">",), inbox="_INBOX.test")
 AGENT_STORE_METHODS = (
-    "report", "open_turn", "load", "freeze_prompt", "append", "commit", "take_commands", "finish_command",
+    "report", "open_turn", "load", "freeze_prompt", "append", "commit", "take_commands", "finish_command", "compact",
+    "set_title",
 )  # fmt: skip
 
 
@@ -192,6 +195,13 @@ class World:
         await self.admin.jetstream().publish(subject, body, headers=headers)
         return update
 
+    async def command(self, command_id: str, kind: CommandKind, **arguments: str) -> None:
+        """Keep a command, as the gateway does, and hint at it."""
+        self.store.commands[command_id] = Command(
+            command_id=command_id, kind=kind, arguments=arguments, created_at=time.time()
+        )
+        await self.hint()
+
     async def hint(self) -> None:
         await self.admin.publish(subjects.control(SID), ControlHint().model_dump_json().encode())
 
@@ -207,10 +217,14 @@ class World:
 
 
 class ModelsPage:
-    """`POST /v1/stream` by hand, in front of a ScriptedModel."""
+    """`POST /v1/stream` and `GET /v1/model` by hand, in front of a ScriptedModel."""
 
     def __init__(self, model: ScriptedModel) -> None:
         self.model = model
+        self.info = ModelInfo(
+            provider="scripted", model="scripted", api_mode="scripted", context_window=8_000, max_output_tokens=1_000,
+            vision=False, reasoning=False, prompt_cache=False,
+        )  # fmt: skip
         self.tokens: list[str] = []
         self.server: asyncio.Server | None = None
         self.connections: set[asyncio.Task[None]] = set()
@@ -241,8 +255,12 @@ class ModelsPage:
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
-        length = int(head.split("content-length: ")[1].split("\r\n")[0])
         self.tokens.append(head.split("authorization: bearer ")[1].split("\r\n")[0])
+        if head.startswith("get /v1/model?purpose="):
+            data = self.info.model_dump_json().encode()
+            writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n%b" % (len(data), data))
+            return
+        length = int(head.split("content-length: ")[1].split("\r\n")[0])
         body = await reader.readexactly(length)
         writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: application/x-ndjson\r\ntransfer-encoding: chunked\r\n\r\n")
         async for event in self.model.stream(_Raw(body)):

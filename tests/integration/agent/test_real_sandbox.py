@@ -49,7 +49,7 @@ async def tools(tmp_path: Path) -> AsyncIterator[Tools]:
     workspace, socket = tmp_path / "workspace", tmp_path / "exec.sock"
     workspace.mkdir()
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-I", "-S", str(ROOT / "sandbox_image" / "sandboxd.py"),
+        sys.executable, "-I", "-S", str(ROOT / "sandbox_image"),
         "--socket", str(socket), "--workspace", str(workspace),
         stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL,
     )  # fmt: skip

@@ -11,6 +11,7 @@ from pydantic import BaseModel
 from hermes_contracts import store_api, subjects
 from hermes_contracts.bus_permissions import Role
 from hermes_contracts.errors import ErrorCode, HermesError
+from hermes_service import tracing
 from hermes_service.rpc import Caller, RpcServer, agent_store_client, service_store_client
 
 ALICE = "s" + "a" * 25
@@ -110,3 +111,23 @@ async def test_patience_ends_with_a_plain_error(bus: Any) -> None:
     with pytest.raises(HermesError) as caught:
         await client.call(store_api.TAKE_COMMANDS, store_api.Empty())
     assert caught.value.code is ErrorCode.UNAVAILABLE
+
+
+async def test_the_callers_trace_goes_on_in_the_store_and_a_made_up_one_does_not(bus: Any) -> None:
+    traces: list[str] = []
+
+    async def take_commands(caller: Caller, request: BaseModel) -> BaseModel:
+        traces.append(tracing.current())
+        return store_api.TakeCommandsReply(commands=())
+
+    store = await bus.service(Role.STORE)
+    await RpcServer(store.client, {"take_commands": take_commands}).start("store")
+    await store.client.flush()
+    alice = await bus.agent(ALICE, 2)
+    client = agent_store_client(alice.client, ALICE, 2)
+    with tracing.span("turn", "") as own:
+        await client.call(store_api.TAKE_COMMANDS, store_api.Empty())
+    await client.call(store_api.TAKE_COMMANDS, store_api.Empty())
+    odd = {"traceparent": "00-nonsense"}
+    await alice.client.request(subjects.agent_store(ALICE, 2, "take_commands"), b"{}", timeout=5, headers=odd)
+    assert traces == [own, "", ""]

@@ -50,7 +50,9 @@ async def test_streaming_ends_with_the_stored_answer(world: World) -> None:
     [
         ("tool", "I look.\n\nIt is there."),
         ("lossy", "One two three"),
-        ("crash", "First try\n\nSecond try"),
+        ("crash", "First try\n\n[The answer begins anew.]\n\nSecond try"),
+        ("repeat", "Hello there"),
+        ("otherwise", "Hello\n\n[The answer begins anew.]\n\nGoodbye"),
         ("silent", "Nobody told you."),
         ("fail", "The model did not answer."),
     ],
@@ -73,6 +75,23 @@ async def test_tool_progress_is_an_event_of_its_own(world: World) -> None:
     assert answer.text.count("event: hermes.tool.progress\n") == 2
     assert '"tool":"terminal","call_id":"c1","state":"started"' in answer.text
     assert answer.text.endswith("data: [DONE]\n\n")
+
+
+async def test_notices_and_restarts_are_events_that_plain_clients_pass_over(world: World) -> None:
+    body = {"model": "helper", "messages": [{"role": "user", "content": "repeat"}], "stream": True}
+    async with world.http() as http:
+        answer = await http.post("/v1/chat/completions", json=body)
+    assert "event: hermes.notice\n" in answer.text
+    assert '"hermes":{"notice":"The model is overloaded; I ask another one."}' in answer.text
+    assert answer.text.count("event: hermes.restart\n") == 1
+
+
+async def test_an_answer_says_what_it_cost(world: World) -> None:
+    async with world.http() as http:
+        answer = (await http.post("/v1/chat/completions", json={"model": "helper", "messages": HELLO})).json()
+    usage = answer["usage"]
+    assert (usage["prompt_tokens"], usage["prompt_tokens_details"]["cached_tokens"]) == (10, 4)
+    assert (usage["hermes"]["cost_usd"], usage["hermes"]["cost_note"]) == ("0.00125", None)
 
 
 async def test_a_failed_turn_is_an_answer_that_says_so(world: World) -> None:
@@ -210,7 +229,7 @@ async def test_models_are_the_profiles_of_the_key(world: World) -> None:
         (ALICE, {"model": "helper", "messages": HELLO, "n": 2}, 400, "unsupported_value"),
         (ALICE, {"model": "helper", "messages": HELLO, "tools": [{}]}, 400, "unsupported_value"),
         (ALICE, {"messages": HELLO}, 400, "invalid_value"),
-        (ALICE, {"model": "helper", "messages": [{"role": "user", "content": IMAGE}]}, 400, "unsupported_value"),
+        (ALICE, {"model": "helper", "messages": [{"role": "user", "content": IMAGE}]}, 400, "invalid_image"),
         (ALICE, {"model": "helper", "messages": [{"role": "user", "content": "x" * 200_001}]}, 413, "request_too_large"),
     ],
 )  # fmt: skip
@@ -226,8 +245,8 @@ async def test_refusals(world: World, key: str | None, body: dict[str, object], 
 async def test_bodies_that_are_no_request(world: World) -> None:
     async with world.http() as http:
         broken = await http.post("/v1/chat/completions", content=b"{", headers={"Content-Type": "application/json"})
-        large = await http.post("/v1/chat/completions", content=b"x" * (4 * 1024 * 1024 + 1))
-        chunked = await http.post("/v1/chat/completions", content=pieces(5 * 1024))
+        large = await http.post("/v1/chat/completions", content=b"x" * (12 * 1024 * 1024 + 1))
+        chunked = await http.post("/v1/chat/completions", content=pieces(13 * 1024))
         nowhere = await http.get("/v1/nothing")
         session = {"X-Hermes-Session-Id": "../../x"}
         body = {"model": "helper", "messages": HELLO}

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
+import time
 from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
 
 import httpx
 import pytest
 
+from hermes_contracts import names
+from hermes_contracts.store_api import CommandKind
+from hermes_gateway.gateway.app import running
 from tests.integration.gateway.world import ALICE_ELSEWHERE, ALICE_OTHER_PROFILE, BOB, NARROW, World
 
 
@@ -175,6 +181,122 @@ async def test_stop_says_whether_it_was_carried_out(world: World) -> None:
         world.script.stop_result = None
         told = await http.post(f"/api/sessions/{session['id']}/stop", headers={"Idempotency-Key": "halt"})
         assert (told.status_code, told.json()) == (202, {"command_id": "k-halt", "result": None})
+
+
+async def test_a_running_turn_is_steered_redirected_and_its_conversation_compacted(world: World) -> None:
+    world.script.stop_result = "done"
+    async with world.http() as http:
+        session = await make(http)
+        where = f"/api/sessions/{session['id']}"
+        for call, body in (("steer", {"text": "use tabs"}), ("redirect", {"text": "stop that"}), ("compress", None)):
+            answer = await http.post(f"{where}/{call}", json=body)
+            assert (answer.status_code, answer.json()["result"]) == (200, "done"), answer.text
+        focused = {"conversation": "c" + "b" * 25, "focus": "the numbers"}
+        assert (await http.post(f"{where}/compress", json=focused)).status_code == 200
+        own = names.conversation_id(str(session["id"]))
+        assert [(asked.kind, asked.arguments) for asked in world.script.asked] == [
+            (CommandKind.STEER, {"text": "use tabs"}),
+            (CommandKind.REDIRECT, {"text": "stop that"}),
+            (CommandKind.COMPRESS, {"conversation": own, "focus": ""}),
+            (CommandKind.COMPRESS, focused),
+        ]
+        # Nobody carries it out: the caller decides how long to wait.
+        world.script.stop_result = None
+        told = await http.post(f"{where}/steer?wait=0.2", json={"text": "hurry"})
+        assert (told.status_code, told.json()["result"]) == (202, None)
+
+
+async def test_commands_that_are_wrong_are_not_recorded(world: World) -> None:
+    async with world.http() as http:
+        session = await make(http)
+        where = f"/api/sessions/{session['id']}"
+        answers = [
+            await http.post(f"{where}/steer", json={}),
+            await http.post(f"{where}/steer", json={"text": " "}),
+            await http.post(f"{where}/redirect", json={"text": "x" * 16_001}),
+            await http.post(f"{where}/compress", json={"conversation": "mine"}),
+            await http.post(f"{where}/compress?wait=601", json={}),
+        ]
+        assert [answer.status_code for answer in answers] == [400] * len(answers)
+        assert answers[3].json()["error"]["param"] == "conversation"
+        assert world.script.asked == []
+        # One key is one command.
+        key = {"Idempotency-Key": "k1"}
+        assert (await http.post(f"{where}/steer", json={"text": "a"}, headers=key)).status_code == 200
+        assert (await http.post(f"{where}/steer", json={"text": "a"}, headers=key)).status_code == 200
+        assert (await http.post(f"{where}/steer", json={"text": "b"}, headers=key)).status_code == 409
+        assert (await http.post(f"{where}/stop", headers=key)).status_code == 409
+        assert len(world.script.asked) == 1
+
+
+async def test_pictures_are_stored_before_their_message_is_published(world: World) -> None:
+    data = b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 4000
+    url = f"data:image/png;base64,{base64.b64encode(data).decode()}"
+    async with world.http() as http:
+        session = await make(http)
+        where = f"/api/sessions/{session['id']}/messages"
+        answer = await http.post(f"{where}?wait=5", json={"images": [url, url]})
+        assert answer.status_code == 200, answer.text
+        inbound = world.script.inbound[0]
+        assert inbound.text == ""
+        assert [image.media_id for image in inbound.images] == [names.media_id(data)] * 2
+        assert world.script.media == {(session["id"], names.media_id(data)): data}
+        assert (await http.post(where, json={"images": ["http://example.com/x.png"]})).status_code == 400
+        assert (await http.post(where, json={"images": ["data:,"] * 17})).status_code == 400
+        key = {"Idempotency-Key": "pic"}
+        assert (await http.post(where, json={"text": "a", "images": [url]}, headers=key)).status_code == 202
+        assert (await http.post(where, json={"text": "a"}, headers=key)).status_code == 409
+        # Two calls with the same picture at once: whose page does not fit begins again, and not for ever.
+        world.script.media_conflicts = 1
+        assert (await http.post(where, json={"text": "c", "images": [url]})).status_code == 202
+        world.script.media_conflicts = 100
+        assert (await http.post(where, json={"text": "d", "images": [url]})).status_code == 503
+        world.script.media_conflicts = 0
+        world.script.media_full = True
+        full = await http.post(where, json={"text": "b", "images": [url]})
+        assert (full.status_code, full.json()["error"]["code"]) == (413, "too_large")
+
+
+async def test_what_a_turn_cost_is_shown(world: World) -> None:
+    async with world.http() as http:
+        session = await make(http)
+        where = f"/api/sessions/{session['id']}"
+        answered = (await http.post(f"{where}/messages?wait=5", json={"text": "hello"})).json()
+        assert (answered["usage"]["cost_usd"], answered["usage"]["cached_input_tokens"]) == ("0.00125", 4)
+        assert "cost_usd" in (await http.get(where)).json()["usage"]
+        assert "cost_usd" in (await http.get("/api/sessions")).json()["data"][0]["usage"]
+
+
+async def test_notices_and_restarts_are_shown_to_who_watches(world: World) -> None:
+    async with world.http() as http:
+        session = await make(http)
+        where = f"/api/sessions/{session['id']}"
+        async with http.stream("GET", f"{where}/events?deltas=true") as watched:
+            events = read_events(watched)
+            await http.post(f"{where}/messages", json={"text": "repeat"})
+            seen = []
+            while not seen or seen[-1]["event"] != "turn.done":
+                seen.append(await anext(events))
+    kinds = [event["data"]["kind"] for event in seen if event["event"] == "delta"]  # type: ignore[index]
+    assert kinds == ["text", "notice", "restart", "text", "text"]
+
+
+async def test_watching_ends_at_once_when_the_gateway_leaves(world: World) -> None:
+    leaving = AsyncExitStack()
+    ports = await leaving.enter_async_context(running(world.settings.model_copy(update={"shutdown_seconds": 15})))
+    base = f"http://127.0.0.1:{ports.api}"
+    async with world.http() as http, httpx.AsyncClient(base_url=base, headers=http.headers, timeout=30) as there:
+        session = await make(http)
+        async with there.stream("GET", f"/api/sessions/{session['id']}/events") as watched:
+            lines = watched.aiter_lines()
+            await anext(lines)
+            started = time.monotonic()
+            async with asyncio.TaskGroup() as group:
+                group.create_task(leaving.aclose())
+                assert [line async for line in lines if line.strip()] == []
+                ended = time.monotonic() - started
+        assert ended < 2
+        assert time.monotonic() - started < 8
 
 
 async def test_bad_bodies_name_the_field(world: World) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
@@ -50,22 +50,23 @@ async def test_a_signed_message_is_accepted_once_it_is_stored(world: World) -> N
 @pytest.mark.parametrize(
     ("route", "body", "headers", "status"),
     [
-        ("nowhere", b"x", signed(b"x"), 404),
-        ("alerts", b"x", signed(b"y"), 401),
-        ("alerts", b"x", signed(b"x", secret="another secret here"), 401),
-        ("alerts", b"x", signed(b"x", at=int(time.time()) - 3600), 401),
-        ("alerts", b"x", signed(b"x", at=int(time.time()) + 3600), 401),
-        ("alerts", b"x", {"Hermes-Delivery-Id": "d"}, 401),
-        ("alerts", b"x", signed(b"x", None), 400),
-        ("alerts", b"x", signed(b"x", "with space"), 400),
-        ("alerts", b"  ", signed(b"  "), 400),
-        ("alerts", b"\xff", signed(b"\xff"), 400),
-        ("alerts", b'{"text":"x","thread":5}', signed(b'{"text":"x","thread":5}'), 400),
-        ("alerts", b"x" * (256 * 1024 + 1), {}, 413),
+        ("nowhere", b"x", lambda: signed(b"x"), 404),
+        ("alerts", b"x", lambda: signed(b"y"), 401),
+        ("alerts", b"x", lambda: signed(b"x", secret="another secret here"), 401),
+        ("alerts", b"x", lambda: signed(b"x", at=int(time.time()) - 3600), 401),
+        ("alerts", b"x", lambda: signed(b"x", at=int(time.time()) + 3600), 401),
+        ("alerts", b"x", lambda: {"Hermes-Delivery-Id": "d"}, 401),
+        ("alerts", b"x", lambda: signed(b"x", None), 400),
+        ("alerts", b"x", lambda: signed(b"x", "with space"), 400),
+        ("alerts", b"  ", lambda: signed(b"  "), 400),
+        ("alerts", b"\xff", lambda: signed(b"\xff"), 400),
+        ("alerts", b'{"text":"x","thread":5}', lambda: signed(b'{"text":"x","thread":5}'), 400),
+        ("alerts", b"x" * (256 * 1024 + 1), lambda: {}, 413),
     ],
 )
-async def test_refusals(world: World, route: str, body: bytes, headers: dict[str, str], status: int) -> None:
-    answer = await post(world, body, headers, route)
+async def test_refusals(world: World, route: str, body: bytes, headers: Callable[[], dict[str, str]], status: int) -> None:
+    # Signed now, not when the tests are collected: a signature is good for five minutes.
+    answer = await post(world, body, headers(), route)
     assert answer.status_code == status, answer.text
     assert answer.json()["error"]["message"]
     assert await world.pending() == 0
@@ -97,6 +98,12 @@ class Receiver:
 
     script: list[tuple[int, dict[str, str]]] = field(default_factory=list)
     requests: list[tuple[dict[str, str], dict[str, object]]] = field(default_factory=list)
+    pause: float = 0.0
+    """Seconds before an answer: not a wait of the test, but a receiver that is slow."""
+    held: asyncio.Event = field(default_factory=asyncio.Event)
+    """While it is not set, nobody gets an answer."""
+    open: int = 0
+    """Requests that have not been answered."""
 
     async def handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -111,6 +118,10 @@ class Receiver:
                 )  # fmt: skip
                 assert problem is None
                 self.requests.append((headers, json.loads(body)))
+                self.open += 1
+                await self.held.wait()
+                await asyncio.sleep(self.pause)
+                self.open -= 1
                 status, extra = self.script.pop(0) if self.script else (200, {})
                 more = "".join(f"{name}: {value}\r\n" for name, value in extra.items())
                 writer.write(f"HTTP/1.1 {status} X\r\nContent-Length: 0\r\n{more}\r\n".encode())
@@ -122,15 +133,17 @@ class Receiver:
 
 
 @asynccontextmanager
-async def receiving(port: int, *script: tuple[int, dict[str, str]]) -> AsyncIterator[Receiver]:
-    receiver = Receiver(list(script))
+async def receiving(port: int, *script: tuple[int, dict[str, str]], pause: float = 0.0) -> AsyncIterator[Receiver]:
+    receiver = Receiver(list(script), pause=pause)
+    receiver.held.set()
     server = await asyncio.start_server(receiver.handle, "127.0.0.1", port)
     async with server:
         yield receiver
 
 
-def answer(number: int = 1, *, account: str = "alerts", part: int = 1, parts: int = 1) -> Outbound:
-    sid = "s" + "a" * 25
+def answer(
+    number: int = 1, *, account: str = "alerts", part: int = 1, parts: int = 1, sid: str = "s" + "a" * 25
+) -> Outbound:
     return Outbound(
         delivery_id=f"{sid}.t{number}.{part}", sid=sid, turn_id=f"t{number}", part=part, parts=parts, channel="webhook",
         account=account, chat="host-1", thread="", text=f"answer {number} part {part}",
@@ -194,3 +207,67 @@ async def test_another_gateway_takes_over(world: World, reply_port: int) -> None
         await world.script.deliver(answer(2))
         await until(lambda: len(receiver.requests) == 2, 30)
     assert len(set(world.script.holders)) == 2
+
+
+async def test_replicas_share_the_partitions_as_they_come_and_go(world: World) -> None:
+    await world.leases_shared(8, seconds=10)
+    await world.another_gateway()
+    await world.leases_shared(4, 4, seconds=10)
+    await world.another_gateway()
+    await world.leases_shared(3, 3, 2, seconds=10)
+    await world.retire_first_gateway()
+    # Who leaves in good order takes its name away: nobody waits for entries to expire.
+    await world.leases_shared(4, 4, seconds=10)
+
+
+async def test_nothing_is_sent_twice_while_partitions_change_hands(world: World, reply_port: int) -> None:
+    async with receiving(reply_port, pause=0.3) as receiver:
+        sent = [answer(number, sid=f"s{letter * 25}") for number in range(1, 4) for letter in "abcdefghij"]
+        for outbound in sent:
+            await world.script.deliver(outbound)
+        await until(lambda: receiver.open > 0, 20)
+        await world.another_gateway()
+        await until(lambda: len(world.script.finished) == len(sent), 40)
+        await world.leases_shared(4, 4, seconds=10)
+    delivered = [body["delivery_id"] for _, body in receiver.requests]
+    assert sorted(delivered) == sorted(outbound.delivery_id for outbound in sent)
+    for letter in "abcdefghij":
+        texts = [body["text"] for _, body in receiver.requests if body["session"] == f"s{letter * 25}"]
+        assert texts == sorted(texts), "the answers of a session keep their order"
+    assert {finish.outcome for finish in world.script.finished} == {"delivered"}
+
+
+async def test_a_killed_holder_is_taken_over_and_what_it_had_in_hand_comes_again_marked(
+    world: World, reply_port: int
+) -> None:
+    async with receiving(reply_port) as receiver:
+        doomed = await world.gateway_process()
+        await world.leases_shared(4, 4, seconds=15)
+        # Every session's answer hangs at the receiver, so that the killed process dies in the middle of some.
+        receiver.held.clear()
+        sent = [answer(1, sid=f"s{letter * 25}") for letter in "abcdefghijkl"]
+        for outbound in sent:
+            await world.script.deliver(outbound)
+        await until(lambda: receiver.open == len(sent), 20)
+        await doomed.kill()
+        killed = time.monotonic()
+        receiver.held.set()
+        lost = {outbound.delivery_id for outbound in sent}
+        await until(lambda: lost == {finish.delivery_id for finish in world.script.finished}, 30)
+        assert time.monotonic() - killed < 25, "within the life of a lease"
+        await world.leases_shared(8, seconds=25)
+    again = [headers for headers, _ in receiver.requests if headers["hermes-delivery-attempt"] == "2"]
+    assert again, "the killed process had something in hand"
+    assert all(headers.get("hermes-delivery-uncertain") == "true" for headers in again)
+    first = [headers for headers, _ in receiver.requests if headers["hermes-delivery-attempt"] == "1"]
+    assert not any("hermes-delivery-uncertain" in headers for headers in first)
+    for headers in again:
+        assert headers["idempotency-key"] in {other["idempotency-key"] for other in first}, "the receiver can tell"
+
+
+async def test_a_trace_goes_on_to_the_receiver(world: World, reply_port: int) -> None:
+    trace = "00-" + "a" * 32 + "-" + "b" * 16 + "-01"
+    async with receiving(reply_port) as receiver:
+        await world.script.deliver(answer(1).model_copy(update={"traceparent": trace}))
+        await until(lambda: len(receiver.requests) == 1, 20)
+    assert receiver.requests[0][0]["traceparent"].startswith("00-" + "a" * 32 + "-")

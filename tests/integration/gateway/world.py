@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import contextlib
 import hashlib
 import json
+import sys
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 import httpx
 from nats.aio.client import Client
 from nats.aio.msg import Msg
+from nats.js.errors import KeyNotFoundError
 
-from hermes_contracts import projection, subjects
+from hermes_contracts import names, projection, subjects
 from hermes_contracts.bus_permissions import Permissions, Role, service_permissions
 from hermes_contracts.conversation import Message, Usage
 from hermes_contracts.envelopes import Delta, Event, EventType, Inbound, Outbound, Route
@@ -34,6 +39,7 @@ from hermes_contracts.store_api import (
     OwnedSessionRequest,
     PutCommandReply,
     PutCommandRequest,
+    PutMediaRequest,
     StoredMessage,
     TranscriptReply,
     TranscriptRequest,
@@ -45,7 +51,7 @@ from hermes_gateway.gateway.settings import GatewaySettings
 from hermes_service import signing
 from hermes_service.bus_keys import BusKeys
 from hermes_service.rpc import Caller, RpcServer
-from local_stack.processes import Process
+from local_stack.processes import Process, free_port, http_ok
 
 ALICE, BOB, NARROW = "key-of-alice", "key-of-bob", "key-of-narrow"
 ALICE_ELSEWHERE, ALICE_OTHER_PROFILE = "key-of-alice-elsewhere", "key-of-alice-other-profile"
@@ -73,9 +79,15 @@ class Script:
     headers: list[dict[str, str]] = field(default_factory=list)
     wakes: list[str] = field(default_factory=list)
     commands: dict[tuple[str, str], str | None] = field(default_factory=dict)
+    asked: list[PutCommandRequest] = field(default_factory=list)
+    media: dict[tuple[str, str], bytes] = field(default_factory=dict)
+    media_full: bool = False
+    media_conflicts: int = 0
     deliveries: dict[str, BeginDeliveryReply] = field(default_factory=dict)
     finished: list[FinishDeliveryRequest] = field(default_factory=list)
     holders: list[str] = field(default_factory=list)
+    attempting: dict[str, str] = field(default_factory=dict)
+    """Holders of attempts whose end was not recorded."""
     released: asyncio.Event = field(default_factory=asyncio.Event)
     stop_result: str | None = "stopped"
 
@@ -86,7 +98,8 @@ class Script:
         handlers = {
             "get_turn": self.get_turn, "get_session": self.get_session, "create_session": self.create_session,
             "list_sessions": self.list_sessions, "delete_session": self.delete_session, "transcript": self.get_transcript,
-            "put_command": self.put_command, "begin_delivery": self.begin_delivery, "finish_delivery": self.finish_delivery,
+            "put_media": self.put_media, "put_command": self.put_command, "begin_delivery": self.begin_delivery,
+            "finish_delivery": self.finish_delivery,
         }  # fmt: skip
         self.server = RpcServer(self.bus, handlers)  # type: ignore[arg-type]
         await self.server.start("store")
@@ -162,6 +175,20 @@ class Script:
         after = [m for m in self.transcript.get(request.sid, []) if m.sequence > request.after]
         return TranscriptReply(messages=tuple(after[: request.limit]), more=len(after) > request.limit)
 
+    async def put_media(self, caller: Caller, request: PutMediaRequest) -> Empty:
+        if self.media_conflicts:
+            self.media_conflicts -= 1
+            raise HermesError(ErrorCode.CONFLICT, "put_media: go on at 0")
+        if self.media_full:
+            raise HermesError(ErrorCode.TOO_LARGE, "this session's pictures are over 256 MB")
+        key = (request.sid, request.media_id)
+        held = self.media.get(key, b"")
+        assert request.offset in (0, len(held))
+        self.media[key] = held[: request.offset] + base64.b64decode(request.data)
+        if len(self.media[key]) == request.total:
+            assert names.media_id(self.media[key]) == request.media_id
+        return Empty()
+
     async def put_command(self, caller: Caller, request: PutCommandRequest) -> PutCommandReply:
         self.owned(request.sid, request.owner)
         key = (request.sid, request.update_id)
@@ -169,6 +196,7 @@ class Script:
             self.commands[key] = self.stop_result
         else:
             self.commands[key] = None
+            self.asked.append(request)
         return PutCommandReply(command_id=f"k-{request.update_id}", result=self.commands[key])
 
     async def begin_delivery(self, caller: Caller, request: BeginDeliveryRequest) -> BeginDeliveryReply:
@@ -177,11 +205,15 @@ class Script:
         if known is not None and known.state in ("delivered", "failed"):
             return BeginDeliveryReply(proceed=False, state=known.state, attempts=known.attempts)
         attempts = (known.attempts if known else 0) + 1
-        self.deliveries[request.delivery_id] = BeginDeliveryReply(proceed=True, state="attempting", attempts=attempts)
-        return self.deliveries[request.delivery_id]
+        begun = BeginDeliveryReply(proceed=True, state="attempting", attempts=attempts)
+        self.deliveries[request.delivery_id] = begun
+        holder = self.attempting.get(request.delivery_id)
+        self.attempting[request.delivery_id] = request.holder
+        return begun.model_copy(update={"uncertain": holder is not None})
 
     async def finish_delivery(self, caller: Caller, request: FinishDeliveryRequest) -> Empty:
         self.finished.append(request)
+        self.attempting.pop(request.delivery_id, None)
         if request.outcome != "retry":
             known = self.deliveries[request.delivery_id]
             state = request.outcome
@@ -190,7 +222,8 @@ class Script:
 
     async def deliver(self, outbound: Outbound) -> None:
         js = self.bus.jetstream()
-        await js.publish(subjects.outbound(outbound.channel, outbound.sid), outbound.model_dump_json().encode())
+        subject = subjects.outbound(outbound.channel, outbound.sid)
+        await js.publish(subject, outbound.model_dump_json().encode())
 
 
 @dataclass
@@ -205,7 +238,7 @@ class ScriptedTurn:
     sequence: int = 0
 
     async def run(self) -> None:
-        word = self.inbound.text.split()[0].lower()
+        word = (self.inbound.text.split() or ["echo"])[0].lower()
         act: Callable[[], Awaitable[None]] = getattr(self, f"do_{word}", self.do_echo)
         await act()
 
@@ -256,6 +289,26 @@ class ScriptedTurn:
         await self.text("try")
         await self.settle("Second try")
 
+    async def do_repeat(self) -> None:
+        await self.event(EventType.TURN_STARTED)
+        await self.text("Hello")
+        await self.say("notice", "The model is overloaded; I ask another one.")
+        await self.say("restart", "")
+        await self.text("Hel")
+        await self.text("lo there")
+        await self.settle("Hello there")
+
+    async def do_otherwise(self) -> None:
+        await self.event(EventType.TURN_STARTED)
+        await self.text("Hello")
+        await self.say("restart", "")
+        await self.text("Good")
+        await self.text("bye")
+        await self.settle("Goodbye")
+
+    async def say(self, kind: Literal["notice", "restart"], text: str) -> None:
+        await self.delta(Delta(turn_id=self.turn_id, attempt=1, sequence=0, kind=kind, text=text))
+
     async def text(self, text: str) -> None:
         await self.delta(Delta(turn_id=self.turn_id, attempt=1, sequence=0, kind="text", text=text))
 
@@ -274,7 +327,7 @@ class ScriptedTurn:
     async def settle(
         self, reply: str, state: TurnState = TurnState.DONE, reason: str = "stop", *, announce: bool = True
     ) -> None:
-        usage = Usage(input_tokens=10, output_tokens=5, model_calls=1)
+        usage = Usage(input_tokens=10, output_tokens=5, cached_input_tokens=4, model_calls=1, cost_nano_usd=1_250_000)
         self.script.turns[self.identity] = Turn(
             found=True, turn_id=self.turn_id, state=state, reply=reply, reason=reason, usage=usage
         )
@@ -324,6 +377,41 @@ class World:
     async def another_gateway(self, **changes: object) -> Ports:
         settings = self.settings.model_copy(update=changes)
         return await self.exits.enter_async_context(running(settings))
+
+    async def gateway_process(self) -> Process:
+        """Start a gateway in a process of its own, which can be killed."""
+        operations = free_port()
+        values = {
+            f"HERMES_{name.upper()}": str(value)
+            for name, value in self.settings.model_dump().items()
+            if name in ("bus_url", "bus_credentials_file", "api_keys_file", "webhooks_file", "signing_seed_file")
+        }
+        ports = {f"HERMES_{name}_PORT": str(free_port()) for name in ("API", "WEBHOOKS")}
+        hosts = {f"HERMES_{name}_HOST": "127.0.0.1" for name in ("API", "WEBHOOKS", "OPERATIONS")}
+        path = ":".join(path for path in sys.path if path)
+        environment = {**values, **ports, **hosts, "HERMES_OPERATIONS_PORT": str(operations), "PYTHONPATH": path}
+        process = Process("gateway", [sys.executable, "-m", "hermes_gateway", "--role", "gateway"], self.folder, environment)
+        await process.start()
+        self.exits.push_async_callback(process.stop)
+        await process.until(lambda: http_ok(operations, "/readyz"))
+        return process
+
+    async def leases(self) -> dict[str, int]:
+        """Return how many partitions each replica holds now."""
+        bucket = await self.admin.jetstream().key_value(subjects.LEASES_BUCKET)
+        held: dict[str, int] = {}
+        for partition in range(subjects.OUT_PARTITIONS):
+            with contextlib.suppress(KeyNotFoundError):
+                holder = ((await bucket.get(f"out-{partition}")).value or b"").decode()
+                held[holder] = held.get(holder, 0) + 1
+        return held
+
+    async def leases_shared(self, *shares: int, seconds: float) -> None:
+        """Wait until all partitions are held, in these shares."""
+        deadline = time.monotonic() + seconds
+        while sorted(shares) != sorted((held := await self.leases()).values()):
+            assert time.monotonic() < deadline, held
+            await asyncio.sleep(0.05)
 
     async def retire_first_gateway(self) -> None:
         await self.first.aclose()

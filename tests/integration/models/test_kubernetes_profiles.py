@@ -148,11 +148,11 @@ async def test_a_secret_is_read_at_need_and_forgotten_soon() -> None:
         server.secrets["key"] = {"metadata": {"name": "key"}, "type": "hermes.run/provider", "data": data}
         for _ in range(3):
             secret = await profiles.secret("team", "key")
-        assert (secret.api_key, secret.hosts) == ("k1", {"a.example", "b.example"})
+        assert (secret.api_keys, secret.hosts) == (("k1",), {"a.example", "b.example"})
         assert server.secret_reads == 1 and "k1" not in repr(secret)
         data["api-key"] = base64.b64encode(b"k2").decode()
         clock[0] = 31.0
-        assert (await profiles.secret("team", "key")).api_key == "k2"
+        assert (await profiles.secret("team", "key")).api_keys == ("k2",)
         server.down = True
         clock[0] = 62.0
         with pytest.raises(HermesError) as caught:

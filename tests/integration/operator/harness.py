@@ -26,11 +26,22 @@ from hermes_contracts.installation import (
     InstallationSecret,
 )
 from hermes_contracts.store_api import (
+    BuryRequest,
+    CronTurn,
+    CronTurns,
+    CronTurnsRequest,
+    Empty,
+    ProfileSpend,
+    ProfileSpendRequest,
+    ProfileSpends,
+    PutCommandReply,
+    PutCommandRequest,
     RaiseEpochReply,
     RaiseEpochRequest,
     SessionIdsRequest,
     SessionSummaries,
     SessionSummary,
+    SidRequest,
 )
 from hermes_operator.bootstrap_secrets import decode, read_bus_keys
 from hermes_operator.cluster.resources import SECRETS, Resource
@@ -61,6 +72,14 @@ class MemoryStore:
 
     summaries: dict[str, SessionSummary] = field(default_factory=dict)
     raised: list[tuple[str, int]] = field(default_factory=list)
+    buried: list[BuryRequest] = field(default_factory=list)
+    purged: list[str] = field(default_factory=list)
+    spends: dict[str, ProfileSpend] = field(default_factory=dict)
+    cron_turns: dict[str, CronTurn] = field(default_factory=dict)
+    """By run; of all jobs."""
+    answers: dict[str, str] = field(default_factory=dict)
+    """By the job's UID."""
+    commands: list[PutCommandRequest] = field(default_factory=list)
 
     def change(self, sid: str, **fields: Any) -> None:
         blank = SessionSummary(
@@ -79,6 +98,31 @@ class MemoryStore:
 
     async def find(self, _caller: Caller, request: SessionIdsRequest) -> SessionSummaries:
         return SessionSummaries(sessions=tuple(self.summaries[s] for s in request.sids if s in self.summaries))
+
+    async def bury(self, _caller: Caller, request: BuryRequest) -> Empty:
+        if request.inbound.sid not in self.summaries:
+            raise HermesError(ErrorCode.NOT_FOUND, "raise its epoch first")
+        self.buried.append(request)
+        return Empty()
+
+    async def purge(self, _caller: Caller, request: SidRequest) -> Empty:
+        self.summaries.pop(request.sid, None)
+        self.purged.append(request.sid)
+        return Empty()
+
+    async def turns_of_job(self, _caller: Caller, request: CronTurnsRequest) -> CronTurns:
+        found = [self.cron_turns[run] for run in request.runs if run in self.cron_turns]
+        over = [turn for turn in self.cron_turns.values() if turn.state in ("done", "failed", "dead")]
+        good = sum(1 for turn in over if turn.state == "done")
+        answer = self.answers.get(request.job_uid, "")
+        return CronTurns(turns=tuple(found), succeeded=good, failed=len(over) - good, answer=answer)
+
+    async def put_command(self, _caller: Caller, request: PutCommandRequest) -> PutCommandReply:
+        self.commands.append(request)
+        return PutCommandReply(command_id="k")
+
+    async def spend(self, _caller: Caller, request: ProfileSpendRequest) -> ProfileSpends:
+        return ProfileSpends(profiles=tuple(self.spends[p] for p in request.profiles if p in self.spends))
 
 
 SMALL = {
@@ -107,9 +151,9 @@ class Installation:
     clients: list[Client] = field(default_factory=list)
     profile: str = json.dumps({"model": {"provider": "scripted", "name": "scripted"}, **SMALL})
 
-    def operator(self, name: str = "one", **extra: str) -> subprocess.Popen[bytes]:
-        """Start an operator."""
-        environment = {
+    def environment(self, name: str) -> dict[str, str]:
+        """Return the settings of an operator."""
+        return {
             "PATH": os.environ["PATH"],
             "PYTHONPATH": f"{ROOT / 'libs'}:{ROOT / 'operator'}",
             "HERMES_RELEASE": self.release,
@@ -127,8 +171,11 @@ class Installation:
             "HERMES_KUBECONFIG": str(self.kubeconfig),
             "HERMES_LEASE_SECONDS": "15",
             "HERMES_SWEEP_SECONDS": "1",
-            **extra,
         }
+
+    def operator(self, name: str = "one", **extra: str) -> subprocess.Popen[bytes]:
+        """Start an operator."""
+        environment = {**self.environment(name), **extra}
         with (self.folder / f"{name}.log").open("ab") as log:
             process = subprocess.Popen(
                 [sys.executable, "-m", "hermes_operator"], env=environment, stdout=log, stderr=log, cwd=self.folder
@@ -192,7 +239,15 @@ class Installation:
 
     async def start_store(self) -> None:
         bus = await self.client(Role.STORE)
-        handlers: Any = {"raise_epoch": self.store.raise_epoch, "summaries": self.store.find}
+        handlers: Any = {
+            "raise_epoch": self.store.raise_epoch,
+            "summaries": self.store.find,
+            "bury": self.store.bury,
+            "purge": self.store.purge,
+            "profile_spend": self.store.spend,
+            "cron_turns": self.store.turns_of_job,
+            "put_command": self.store.put_command,
+        }
         await RpcServer(bus, handlers).start("store")
 
     async def signing_seed(self) -> str:

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
+import time
 from typing import Any
 
 from nats.aio.client import Client
 
 from hermes_contracts import subjects
-from hermes_contracts.envelopes import HEADER_MESSAGE_ID, HEADER_ROUTE, HEADER_SIGNATURE, Route, Wake
+from hermes_contracts.envelopes import HEADER_MESSAGE_ID, HEADER_ROUTE, HEADER_SIGNATURE, Inbound, Route, Wake
 from hermes_contracts.names import (
     API_VERSION,
     RoutingKey,
+    conversation_id,
     credentials_name,
     session_id,
     session_id_of_object,
 )
 from hermes_contracts.store_api import AgentState, ReportRequest
-from hermes_operator.cluster.resources import EVENTS, NAMESPACES, PODS, SECRETS, SESSIONS
+from hermes_operator.cluster.resources import EVENTS, NAMESPACES, PODS, PROFILES, SECRETS, SESSIONS
 from hermes_service.bus import BusCredentials, connect
 from hermes_service.signing import Signer
 from tests.integration.operator.admin import until
@@ -123,7 +126,7 @@ async def make_session(installation: Installation, name: str, **spec: Any) -> st
 
 
 async def publish(installation: Installation, gateway: Client, route: Route, text: str, *, wake: bool = True) -> None:
-    subject, identity = subjects.inbound(route.sid), f"{route.sid}/api/a/{text}"
+    subject, identity = subjects.inbound(route.sid), f"{route.sid}/api/a/{hashlib.sha256(text.encode()).hexdigest()}"
     facts = route.model_dump_json()
     signature = Signer(await installation.signing_seed()).sign(subject, identity, facts, text.encode())
     headers = {HEADER_MESSAGE_ID: identity, HEADER_ROUTE: facts, HEADER_SIGNATURE: signature}
@@ -132,9 +135,38 @@ async def publish(installation: Installation, gateway: Client, route: Route, tex
         await gateway.publish(subjects.WAKE, Wake(route=route).model_dump_json().encode())
 
 
-async def route_for(installation: Installation, chat: str) -> Route:
+async def write(installation: Installation, gateway: Client, route: Route, text: str) -> Inbound:
+    """Send what a gateway sends when a person writes."""
+    conversation = conversation_id(route.sid)
+    message = Inbound(
+        sid=route.sid, conversation=conversation, channel="api", account="a", update_id=text, owner="ann", text=text,
+        received_at=time.time(),
+    )  # fmt: skip
+    await publish(installation, gateway, route, message.model_dump_json())
+    return message
+
+
+async def events_about(installation: Installation, reason: str) -> list[str]:
+    found = await installation.admin.list(EVENTS, installation.namespace)
+    return [str(e.get("note")) for e in found if e["reason"] == reason]
+
+
+async def change_profile(installation: Installation, **spec: Any) -> None:
+    """Edit the Profile as a person does."""
+
+    async def edit() -> bool:
+        body = await installation.admin.get(PROFILES, installation.namespace, "default")
+        assert body is not None
+        body["spec"].update(spec)
+        await installation.admin.replace(PROFILES, body)
+        return True
+
+    await until(edit, "the Profile is changed")
+
+
+async def route_for(installation: Installation, chat: str, profile: str = "default") -> Route:
     namespace = await installation.admin.get(NAMESPACES, "", installation.namespace)
     assert namespace is not None
     key = RoutingKey(channel="api", account="a", chat=chat)
-    sid = session_id(namespace["metadata"]["uid"], "default", key)
-    return Route(sid=sid, namespace=installation.namespace, profile="default", owner="ann", key=key)
+    sid = session_id(namespace["metadata"]["uid"], profile, key)
+    return Route(sid=sid, namespace=installation.namespace, profile=profile, owner="ann", key=key)

@@ -16,6 +16,7 @@ pytestmark = pytest.mark.timeout(180)
 SAMPLES = sorted((ROOT / "manifests/samples").glob("*.yaml"))
 RESOURCES = {"Profile": PROFILES, "HermesSession": SESSIONS, "Secret": SECRETS}
 SCRIPTED = {"provider": "scripted", "name": "s"}
+OPENAI = {"provider": "openai", "name": "m", "secretRef": {"name": "k"}}
 
 
 def profile(name: str = "demo", **spec: Any) -> dict[str, Any]:
@@ -35,9 +36,49 @@ REFUSED: dict[str, tuple[Resource, dict[str, Any], str]] = {
         PROFILES, profile(model={"provider": "openai", "name": "m"}), "model.secretRef is required",
     ),
     "a key for the scripted model": (
-        PROFILES, profile(model={**SCRIPTED, "secretRef": {"name": "k"}}), "needs no key and has no address",
+        PROFILES, profile(model={**SCRIPTED, "secretRef": {"name": "k"}}), "need no key and have no address",
     ),
-    "an unknown provider": (PROFILES, profile(model={"provider": "other", "name": "m"}), "supported values"),
+    "an unknown provider": (
+        PROFILES, profile(model={"provider": "other", "name": "m", "secretRef": {"name": "k"}}),
+        "neither a built-in provider nor one of spec.providers",
+    ),
+    "a fallback at an unknown provider": (
+        PROFILES, profile(model={**OPENAI, "fallbacks": [{"provider": "other", "name": "m"}]}),
+        "a fallback's provider is neither",
+    ),
+    "a scripted fallback": (
+        PROFILES, profile(model={**OPENAI, "fallbacks": [SCRIPTED]}), "never a fallback for a real one",
+    ),
+    "an own provider with a built-in name": (
+        PROFILES, profile(model=OPENAI, providers=[{"name": "openai", "baseUrl": "https://x.example"}]),
+        "may not be named like a built-in provider",
+    ),
+    "an own provider whose key nobody names": (
+        PROFILES,
+        profile(model={"provider": "own", "name": "m"}, providers=[{"name": "own", "baseUrl": "https://x.example"}]),
+        "model.secretRef is required",
+    ),
+    "an address for codex": (
+        PROFILES, profile(model={"provider": "codex", "name": "c", "baseUrl": "https://x.example"}),
+        "need no key and have no address",
+    ),
+    "an address that is none": (PROFILES, profile(model={**OPENAI, "baseUrl": "ftp://x.example"}), "should match"),
+    "a wire format that nobody speaks": (PROFILES, profile(model={**OPENAI, "apiMode": "soap"}), "supported values"),
+    "five fallbacks": (PROFILES, profile(model={**OPENAI, "fallbacks": [OPENAI] * 5}), "at most 4 items"),
+    "seventeen providers": (
+        PROFILES,
+        profile(model=OPENAI, providers=[{"name": f"p{n}", "baseUrl": "https://x.example"} for n in range(17)]),
+        "at most 16 items",
+    ),
+    "seventeen hints": (PROFILES, profile(platformHints={f"c{n}": "x" for n in range(17)}), "at most 16"),
+    "a hint without end": (PROFILES, profile(platformHints={"api": "x" * 2001}), "2000"),
+    "an amount in euros": (PROFILES, profile(budgets={"maxDayUsd": "5 EUR"}), "should match"),
+    "a budget of a number": (PROFILES, profile(budgets={"maxDayUsd": 5}), "expected string"),
+    "a window that is too small": (
+        PROFILES, profile(model={**OPENAI, "facts": {"contextWindow": 8000}}), "greater than or equal to 16000",
+    ),
+    "a threshold of everything": (PROFILES, profile(compression={"thresholdPercent": 100}), "less than or equal to 95"),
+    "a deletion policy that is none": (SESSIONS, made(deletionPolicy="Maybe"), "supported values"),
     "an idle timeout of nothing": (PROFILES, profile(idleTimeoutSeconds=1), "greater than or equal to 5"),
     "a size that is no quantity": (
         PROFILES, profile(sandbox={"workspace": {"size": "1 GB"}}), "should match",
@@ -75,6 +116,8 @@ async def test_what_a_session_is_cannot_be_changed(admin: Admin, namespace: str)
     for spec, words in changes:
         assert words in await admin.refusal(SESSIONS, placed(made(**spec), namespace))
     assert await admin.refusal(SESSIONS, placed(made(key=key, owner="ann", suspend=True), namespace)) == ""
+    kept = made(key=key, owner="ann", deletionPolicy="Purge")
+    assert await admin.refusal(SESSIONS, placed(kept, namespace)) == ""
 
 
 async def test_defaults_are_filled_in_and_unknown_fields_dropped(admin: Admin, namespace: str) -> None:
@@ -82,3 +125,20 @@ async def test_defaults_are_filled_in_and_unknown_fields_dropped(admin: Admin, n
     assert body["spec"]["sandbox"]["egress"] == "None"
     assert body["spec"]["budgets"]["maxIterations"] == 90
     assert body["spec"]["toolsets"] == ["terminal", "file"]
+    assert body["spec"]["compression"] == {"enabled": True, "protectFirst": 3, "protectLast": 20}
+    assert body["spec"]["contextFiles"] == {"enabled": True, "maxCharacters": 20_000}
+    assert body["spec"]["model"]["reasoningEffort"] == "Default"
+
+
+async def test_the_largest_profile_costs_the_api_server_no_more_than_it_allows(admin: Admin, namespace: str) -> None:
+    own = [{"name": f"p{n}", "baseUrl": "https://x.example", "secretRef": {"name": "k"}} for n in range(16)]
+    fallbacks = [{"provider": f"p{n}", "name": "m"} for n in range(4)]
+    hints = {f"c{n}": "x" * 2000 for n in range(16)}
+    large = profile(
+        persona="x" * 16_384,
+        providers=own,
+        model={"provider": "p15", "name": "m", "fallbacks": fallbacks, "auxiliary": {"title": fallbacks[0]}},
+        platformHints=hints,
+        budgets={"maxDayUsd": "999999999.999999999", "maxDayTokens": 1_000_000_000_000},
+    )
+    assert await admin.refusal(PROFILES, placed(large, namespace)) == ""

@@ -180,3 +180,10 @@ async def test_a_profile_without_its_secret_says_so_and_heals(installation: Inst
     await until(lambda: is_reason("Ready"), "the Profile is ready")
     await until(lambda: pods(installation), "the session starts")
     assert await state(installation, "shell") in ("Starting", "Failed")
+
+    await installation.admin.delete(SECRETS, installation.namespace, "key")
+    await until(lambda: is_reason("SecretNotFound"), "a Secret that goes under a ready Profile is missed", 15)
+    await installation.admin.create(
+        SECRETS, {**secret, "type": "Opaque", "stringData": {"api-key": "k", "hosts": "llm.example"}}
+    )
+    await until(lambda: is_reason("SecretInvalid"), "its type is wrong", 15)

@@ -72,3 +72,28 @@ async def test_the_young_and_the_unfinished_stay(world: World) -> None:
     await clean(world)
     assert counts(world, session) == {"outbox": 4, "steps": 1, "journal": 1, "turns": 2, "messages": 2, "deliveries": 1}
     assert world.rows("select result from commands where sid = %s", session.sid) == [("Nobody was running to do this.",)]
+
+
+async def test_pictures_that_nobody_needs_go(world: World) -> None:
+    session, ghost, half = await two_turns(world), new_session(), new_session()
+    for sid, received in ((session.sid, 3), (ghost.sid, 3), (half.sid, 2)):
+        world.rows_change("insert into media values (%s, 'm', 'image/png', 3, %s)", sid, received)
+        world.rows_change("insert into media_pages values (%s, 'm', 0, 'abc')", sid)
+    kept = "select sid from {} where sid = any(%s)"
+    sids = [session.sid, ghost.sid, half.sid]
+    await clean(world)
+    assert len(world.rows(kept.format("media"), sids)) == 3
+    world.rows_change("update media set created_at = now() - interval '2 days' where sid = any(%s)", sids)
+    await clean(world)
+    for table in ("media", "media_pages"):
+        assert world.rows(kept.format(table), sids) == [(session.sid,)], table
+
+
+async def test_old_logins_and_spending_go(world: World) -> None:
+    world.rows_change("insert into logins values ('old', 1, ''), ('new', 1, '')")
+    world.rows_change("update logins set changed_at = now() - interval '2 years' where login = 'old'")
+    day = "insert into profile_spend select 'janitor', 'p', (now() at time zone 'utc')::date - n, 0, 0, 0, 0, 0, 0, 0, 0, 0"
+    world.rows_change(f"{day} from unnest(array[0, 500]) n")
+    await clean(world)
+    assert world.rows("select login from logins where login in ('old', 'new')") == [("new",)]
+    assert world.rows("select count(*) from profile_spend where namespace = 'janitor'") == [(1,)]

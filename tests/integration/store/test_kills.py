@@ -19,10 +19,15 @@ from hermes_contracts.envelopes import Event, Outbound
 from hermes_contracts.store_api import (
     APPEND,
     COMMIT,
+    COMPACT,
+    FREEZE_PROMPT,
     LOAD,
     OPEN_TURN,
     AppendRequest,
     CommitRequest,
+    CompactRequest,
+    FreezePromptRequest,
+    FrozenPrompt,
     JournalEntry,
     LoadRequest,
     OpenTurnRequest,
@@ -171,6 +176,56 @@ async def test_store_processes_are_killed(own_servers: World, replicas: list[Sto
             await asyncio.to_thread(wait_until, victim.ready, "the store is ready again", 60)
 
     await under_load(own_servers, harm)
+
+
+async def compact_for_ever(diary: Diary, stop: asyncio.Event) -> None:
+    """One long turn of steps and compactions; every acknowledged answer goes into the diary."""
+    agent, session = diary.agent, diary.session
+    request = OpenTurnRequest(inbound=session.inbound("u"), first=Message.user("begin"), ack_subject="a", stream_sequence=1)
+    turn_id = (await agent.call(OPEN_TURN, request, timeout_seconds=1)).turn_id
+    prompt = FrozenPrompt(system="You are Hermes.", tools=())
+    await agent.call(FREEZE_PROMPT, FreezePromptRequest(conversation=session.conversation, prompt=prompt), timeout_seconds=1)
+    sequence, step = 1, 1
+    while not stop.is_set():
+        text = f"said {diary.turns}"
+        append = AppendRequest(turn_id=turn_id, step=step, messages=(Message.assistant(text),))
+        reply = await agent.call(APPEND, append, timeout_seconds=1)
+        assert reply.sequence == sequence + 1
+        compact = CompactRequest(
+            turn_id=turn_id, step=step + 1, conversation=session.conversation, expected=diary.turns, prompt=prompt,
+            messages=(Message.user(f"summary {diary.turns}"), Message.assistant(text)), summary_index=0,
+        )  # fmt: skip
+        compacted = await agent.call(COMPACT, compact, timeout_seconds=1)
+        diary.turns += 1
+        assert (compacted.sequence, compacted.compactions) == (sequence + 3, diary.turns)
+        diary.said += [text, f"summary {diary.turns - 1}"]
+        sequence, step = sequence + 3, step + 2
+
+
+async def test_compactions_happen_once_while_store_processes_are_killed(
+    own_servers: World, replicas: list[StoreProcess]
+) -> None:
+    session = new_session()
+    diary = Diary(session, await own_servers.agent(session.sid, await awake(own_servers, session), patience_seconds=90))
+    stop = asyncio.Event()
+    async with asyncio.TaskGroup() as group:
+        group.create_task(compact_for_ever(diary, stop))
+        try:
+            for number in range(KILLS * 2):
+                await progress([diary])
+                victim = replicas[number % 2]
+                victim.kill()
+                victim.start(wait=False)
+                await asyncio.to_thread(wait_until, victim.ready, "the store is ready again", 60)
+            await progress([diary])
+        finally:
+            stop.set()
+    assert await load_all(diary) == [diary.said[-1], diary.said[-2]]
+    shown = own_servers.rows("select body from messages where sid = %s and not copied order by sequence", session.sid)
+    assert [Message.model_validate_json(str(body)).text() for (body,) in shown] == ["begin", *diary.said]
+    numbers = own_servers.rows("select array_agg(number order by number) from compactions where sid = %s", session.sid)
+    assert numbers == [(list(range(1, diary.turns + 1)),)]
+    print(f"compactions: {diary.turns}")
 
 
 async def test_postgresql_is_killed(own_servers: World, replicas: list[StoreProcess]) -> None:

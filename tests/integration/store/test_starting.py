@@ -38,7 +38,31 @@ async def test_many_replicas_start_at_once(fresh: World) -> None:
     async with asyncio.TaskGroup() as group:
         for _ in range(6):
             group.create_task(migrate(address(fresh), *passwords(fresh)))
-    assert fresh.rows("select version, name from migrations") == [(1, "0001_initial.sql")]
+    assert [name for (name,) in fresh.rows("select name from migrations order by version")] == [
+        "0001_initial.sql",
+        "0002_compaction_media_spend.sql",
+    ]
+
+
+async def test_the_version_before_goes_on_writing(fresh: World) -> None:
+    await migrate(address(fresh), *passwords(fresh))
+    usage = "input_tokens, output_tokens, cached_input_tokens, reasoning_tokens, model_calls"
+    fresh.rows_change(
+        "insert into sessions (sid, namespace, profile, owner, key, epoch) values ('s', 'n', 'p', 'o', '{}', 1)"
+    )
+    fresh.rows_change(
+        f"insert into steps (sid, turn_id, step, last_sequence, {usage}) values ('s', 't', 0, 1, 1, 1, 1, 1, 1)"
+    )
+    fresh.rows_change("insert into messages (sid, sequence, cid, turn_id, step, body) values ('s', 1, 'c', 't', 0, '{}')")
+    fresh.rows_change("insert into conversations (sid, cid, prompt) values ('s', 'c', '{}')")
+    fresh.rows_change("insert into tombstones (sid, epoch) select sid, epoch from sessions")
+    fresh.rows_change(
+        f"insert into usage (sid, turn_id, step, call_id, epoch, provider, model, outcome, milliseconds, {usage}) "
+        "values ('s', 't', 0, 'c', 1, 'p', 'm', 'ok', 1, 1, 1, 1, 1, 1)"
+    )
+    assert fresh.rows("select cost_nano_usd, purpose from usage") == [(0, "turn")]
+    assert fresh.rows("select begins_after, compactions, context_tokens, title from conversations") == [(0, 0, 0, "")]
+    assert fresh.rows("select copied from messages") == [(False,)]
 
 
 async def test_a_changed_migration_is_refused(fresh: World) -> None:

@@ -10,20 +10,24 @@ from hermes_contracts.bus_permissions import Role
 from hermes_contracts.conversation import Message, Usage
 from hermes_contracts.errors import ErrorCode, HermesError
 from hermes_contracts.installation import DATABASE_SERVICE
+from hermes_contracts.names import media_id
 from hermes_contracts.store_api import (
     APPEND,
     COMMIT,
+    COMPACT,
     FREEZE_PROMPT,
     GET_SESSION,
     LOAD,
     OPEN_TURN,
     PURGE,
     PUT_COMMAND,
+    PUT_MEDIA,
     RAISE_EPOCH,
     RECORD_USAGE,
     AppendRequest,
     CommandKind,
     CommitRequest,
+    CompactRequest,
     FreezePromptRequest,
     FrozenPrompt,
     JournalEntry,
@@ -31,6 +35,7 @@ from hermes_contracts.store_api import (
     OpenTurnRequest,
     OwnedSessionRequest,
     PutCommandRequest,
+    PutMediaRequest,
     RaiseEpochRequest,
     RecordUsageRequest,
     SidRequest,
@@ -49,7 +54,16 @@ async def full_session(world: World) -> Session:
     await agent.call(FREEZE_PROMPT, FreezePromptRequest(conversation=session.conversation, prompt=prompt))
     entry = JournalEntry(call_id="c", tool="terminal", state="started")
     await agent.call(APPEND, AppendRequest(turn_id=turn_id, step=0, messages=(Message.user("secret"),), journal=(entry,)))
-    await agent.call(COMMIT, CommitRequest(turn_id=turn_id, step=1, messages=(), outcome="done", reply="answer"))
+    compact = CompactRequest(
+        turn_id=turn_id, step=1, conversation=session.conversation, expected=0, prompt=prompt,
+        messages=(Message.user("secrets"),), summary_index=0,
+    )  # fmt: skip
+    await agent.call(COMPACT, compact)
+    await agent.call(COMMIT, CommitRequest(turn_id=turn_id, step=2, messages=(), outcome="done", reply="answer"))
+    picture = PutMediaRequest(
+        sid=session.sid, media_id=media_id(b"abc"), media_type="image/png", total=3, offset=0, data="YWJj"
+    )
+    await agent.call(PUT_MEDIA, picture)
     gateway = await world.service(Role.GATEWAY)
     await gateway.call(
         PUT_COMMAND,
@@ -59,11 +73,16 @@ async def full_session(world: World) -> Session:
     await models.call(
         RECORD_USAGE,
         RecordUsageRequest(
-            sid=session.sid, epoch=1, turn_id=turn_id, step=0, call_id="1", provider="scripted", model="m", usage=Usage(),
+            sid=session.sid, epoch=1, turn_id=turn_id, step=0, call_id="1", provider="scripted", model="m",
+            usage=Usage(model_calls=1, cost_nano_usd=5),
             outcome="ok", milliseconds=3.0,
         ),
     )  # fmt: skip
     return session
+
+
+OTHER_TABLES = ("logins", "profile_spend")
+"""Walled by something else than a session."""
 
 
 def tenant_tables(world: World) -> list[str]:
@@ -74,21 +93,21 @@ def tenant_tables(world: World) -> list[str]:
     )
     found = world.rows(query)
     assert all(walled for _, walled in found), found
-    return [str(name) for name, _ in found]
+    return [str(name) for name, _ in found if name not in OTHER_TABLES]
 
 
 async def service_connection(world: World) -> AsyncConnection:
     address = Address("127.0.0.1", world.postgres.port, world.database, "prefer")
     password = (world.folder / "service-password").read_text()
     return await AsyncConnection.connect(
-        address.conninfo(DATABASE_SERVICE, password), options=_OPTIONS, row_factory=dict_row
+        address.conninfo(DATABASE_SERVICE, password), options=_OPTIONS, row_factory=dict_row, autocommit=True
     )
 
 
 async def test_broken_sql_of_one_session_cannot_touch_another(world: World) -> None:
     mine, other = await full_session(world), await full_session(world)
     tables = tenant_tables(world)
-    assert len(tables) == 11
+    assert len(tables) == 15
     async with await service_connection(world) as connection:
         for table in tables:
             transaction = Transaction(connection, Scope(sid=mine.sid), durable=True)
@@ -116,12 +135,48 @@ async def test_broken_sql_of_one_session_cannot_touch_another(world: World) -> N
             assert world.rows(f"select 1 from {table} where sid = %s limit 1", other.sid), table
 
 
+async def test_spending_is_walled_by_tenant_and_logins_by_their_digest(world: World) -> None:
+    mine = await full_session(world)
+    login, foreign = "a" * 64, "b" * 64
+    world.rows_change(
+        "insert into logins values (%s, 1, 'sealed'), (%s, 1, 'sealed') on conflict do nothing", login, foreign
+    )
+    opened = {"logins": f"login:{login}", "profile_spend": "spend:team"}
+    shut = (Scope(), Scope(sid=mine.sid, owner="ada"), Scope(task="spend:other"), Scope(task="login:"), Scope(task="relay"))
+    async with await service_connection(world) as connection:
+        for table, task in opened.items():
+            for scope in shut:
+                transaction = Transaction(connection, scope, durable=True)
+                assert await transaction.ask((f"select * from {table}", ())) == [[]], (table, scope)  # type: ignore[arg-type]
+                await connection.rollback()
+            transaction = Transaction(connection, Scope(task=task), durable=True)
+            (rows,) = await transaction.ask((f"select * from {table}", ()))  # type: ignore[arg-type]
+            assert {row.get("login", row.get("namespace")) for row in rows} == {login if table == "logins" else "team"}
+            await connection.rollback()
+        with pytest.raises(errors.InsufficientPrivilege):
+            await Transaction(connection, Scope(task=f"login:{login}"), durable=True).ask(
+                ("insert into logins values (%s, 1, 'forged')", ("c" * 64,))
+            )
+        await connection.rollback()
+
+
 async def test_a_setting_does_not_outlive_its_transaction(world: World) -> None:
     session = await full_session(world)
     async with await service_connection(world) as connection:
         await Transaction(connection, Scope(sid=session.sid), durable=True).commit(("select 1", ()))
         cursor = await connection.execute("select count(*) as seen from messages")
         assert await cursor.fetchone() == {"seen": 0}
+
+
+async def test_a_batch_that_is_a_whole_transaction_is_written_whole_or_not_at_all(world: World) -> None:
+    session = await full_session(world)
+    rename = ("update sessions set title = 'half' where sid = %s", (session.sid,))
+    async with await service_connection(world) as connection:
+        with pytest.raises(errors.DivisionByZero):
+            await Transaction(connection, Scope(sid=session.sid), durable=True).commit(rename, ("select 1 / 0", ()))
+        assert world.rows("select title from sessions where sid = %s", session.sid) == [("",)]
+        await Transaction(connection, Scope(sid=session.sid), durable=True).commit(rename, ("select 1", ()))
+        assert world.rows("select title from sessions where sid = %s", session.sid) == [("half",)]
 
 
 async def test_an_agent_cannot_write_into_another_sessions_turn(world: World) -> None:

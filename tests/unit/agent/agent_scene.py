@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
+from hermes_agent.compression.compaction import Compactor
 from hermes_agent.loop.limits import Limits, RetryPolicy
 from hermes_agent.loop.outcome import EndReason, Outcome
-from hermes_agent.loop.ports import DeltaKind
+from hermes_agent.loop.ports import Compaction, DeltaKind
 from hermes_agent.loop.run import TurnRunner
 from hermes_agent.loop.turn import TurnLoop
+from hermes_agent.prompt.builder import SessionPrompts
+from hermes_agent.prompt.directory_hints import DirectoryHints
 from hermes_agent.stop import StopSignal
 from hermes_agent.testing.model import ScriptedModel
 from hermes_agent.testing.sandbox import FakeSandbox
@@ -64,6 +68,14 @@ class Scene:
     deltas: Deltas = field(default_factory=Deltas)
     runner: TurnRunner | None = None
     today: datetime = datetime(2026, 11, 30, tzinfo=UTC)
+    compaction: Callable[[Scene], Compaction] | None = None
+    """Makes the compaction of a new process."""
+    reads_workspace: bool = False
+    """Prompts and results carry what the sandbox's files say."""
+    firsts: list[tuple[str, str, str]] = field(default_factory=list)
+    """Text, reply and provider of each conversation's first answer."""
+    on_turn: Callable[[StopSignal], None] = lambda _stop: None
+    """Told of each turn's ear before it runs."""
 
     def restart(self, *, new_epoch: bool = False) -> None:
         """Lose all memory of the process."""
@@ -81,14 +93,34 @@ class Scene:
         store = self.store.client(self.epoch)
         tools = tools_of(CONFIG.toolsets)
         if self.runner is None:
-            loop = TurnLoop(store, self.model, Toolbox(tools, self.sandbox), self.limits, self.deltas, random.Random(1))
-            self.runner = TurnRunner(CONFIG, store, loop, tools, self.limits, lambda: self.today)
+            compaction = self.compaction(self) if self.compaction else None
+            toolbox = Toolbox(tools, self.sandbox)
+            hints = DirectoryHints(self.sandbox, CONFIG.workspace_path) if self.reads_workspace else None
+            loop = TurnLoop(store, self.model, toolbox, self.limits, self.deltas, random.Random(1), compaction, hints=hints)
+            by_hand = compaction if isinstance(compaction, Compactor) else None
+            self.runner = TurnRunner(
+                CONFIG, store, loop, tools, self.limits, prompts=self.prompts(), by_hand=by_hand, on_first=self._first
+            )
         message = inbound(update, text, **facts)
-        opened = await store.call(OPEN_TURN, OpenTurnRequest(inbound=message, ack_subject="$JS.ACK.x", stream_sequence=1))
+        first = self.runner.opening(message)
+        opened = await store.call(
+            OPEN_TURN, OpenTurnRequest(inbound=message, first=first, ack_subject="$JS.ACK.x", stream_sequence=1)
+        )
         if opened.state in SETTLED:
             commit = self.store.turn(update).commits[0]
             return Outcome(commit.outcome, EndReason(commit.reason), commit.reply)
-        return await self.runner.run(message, opened, stop or StopSignal())
+        stop = stop or StopSignal()
+        self.on_turn(stop)
+        return await self.runner.run(message, opened, stop)
+
+    def prompts(self) -> SessionPrompts:
+        """Return the builder of this session's prompts."""
+        files = self.sandbox if self.reads_workspace else None
+        return SessionPrompts(CONFIG, tools_of(CONFIG.toolsets), files, lambda: self.today)
+
+    def _first(self, message: Inbound, turn_id: str, reply: str, provider: str) -> None:
+        assert turn_id == self.store.turn(message.update_id).turn_id
+        self.firsts.append((message.text, reply, provider))
 
     @property
     def transcript(self) -> list[Message]:

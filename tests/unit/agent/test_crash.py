@@ -15,7 +15,7 @@ from hermes_contracts.model_api import ModelRequest
 from hermes_contracts.store_api import TurnState
 from tests.unit.agent.agent_scene import Scene
 
-POINTS = 30
+POINTS = 28
 
 
 class Crash(BaseException):

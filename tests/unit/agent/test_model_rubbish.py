@@ -140,7 +140,7 @@ def error(code: ErrorCode, *, retryable: bool = True, after: float | None = None
 async def test_passing_faults_are_retried_and_leave_no_trace() -> None:
     faults: list[Reply] = [
         [error(ErrorCode.RATE_LIMIT, after=0.001)],
-        [TextDelta(text="half an ans"), ModelError(code=ErrorCode.OVERLOADED, message="x", retryable=True)],
+        [TextDelta(text="half an ans"), error(ErrorCode.UNAVAILABLE)],
     ]
     scene = Scene(ScriptedModel([*faults, say("fine")]))
     outcome = await scene.send()
@@ -151,7 +151,11 @@ async def test_passing_faults_are_retried_and_leave_no_trace() -> None:
     ("fault", "reason", "calls", "words"),
     [
         ([error(ErrorCode.SERVER_ERROR)], EndReason.MODEL_ERROR, 3, "after 3 attempts"),
-        ([TextDelta(text="cut")], EndReason.MODEL_ERROR, 3, "cut off"),
+        ([ModelError(code=ErrorCode.OVERLOADED, message="x", retryable=True)], EndReason.MODEL_ERROR, 1, "could not answer"),
+        ([error(ErrorCode.BUDGET, retryable=False)], EndReason.BUDGET, 1, "spending limit"),
+        ([error(ErrorCode.IMAGE_REFUSED, retryable=False)], EndReason.MODEL_ERROR, 1, "picture"),
+        ([error(ErrorCode.PAYLOAD_TOO_LARGE, retryable=False)], EndReason.CONTEXT_OVERFLOW, 1, "/new"),
+        ([Finish(reason=FinishReason.TOOL_CALLS)][:0], EndReason.MODEL_ERROR, 3, "cut off"),
         ([error(ErrorCode.AUTH, retryable=False)], EndReason.MODEL_ERROR, 1, "refused the configured key"),
         ([error(ErrorCode.BILLING, retryable=False)], EndReason.MODEL_ERROR, 1, "payment"),
         ([error(ErrorCode.CONTEXT_OVERFLOW, retryable=False)], EndReason.CONTEXT_OVERFLOW, 1, "/new"),
@@ -167,14 +171,6 @@ async def test_lasting_faults_end_with_a_sentence(fault: Reply, reason: EndReaso
     assert (outcome.outcome, outcome.reason, len(scene.model.requests)) == ("failed", reason, calls)
     assert words in outcome.reply and outcome.reply.count("\n") == 0
     assert scene.store.turn("u1").commits[0].reason == reason.value
-
-
-async def test_the_third_identical_call_is_noticed_and_five_identical_failures_end_the_turn() -> None:
-    scene = Scene(ScriptedModel(lambda _: call(("a", "read_file", '{"path": "missing"}'))))
-    outcome = await scene.send()
-    texts = [r.text for r in scene.results()]
-    assert len(texts) == 5 and ["Notice" in t for t in texts] == [False, False, True, True, True]
-    assert outcome.reason is EndReason.REPEATED_FAILURES and "no such file" in outcome.reply
 
 
 async def test_control_characters_and_surrogates_never_reach_the_transcript() -> None:

@@ -56,7 +56,7 @@ async def converse(seed: int, restarts: list[bool]) -> None:
         if restart:
             scene.restart(new_epoch=True)
         await scene.send(f"message {number}", f"u{number}")
-    bodies = [body for body in scene.model.bodies if b"limit of steps" not in body]
+    bodies = [body for body in scene.model.bodies if b"Do not call tools" not in body]
     for before, after in itertools.pairwise(bodies):
         assert after.startswith(prefix(before))
 

@@ -15,7 +15,7 @@ async def test_hello_is_answered_and_kept() -> None:
     assert (outcome.outcome, outcome.reason, outcome.reply) == ("done", EndReason.STOP, "Hello.")
     assert [(m.role, m.text()) for m in scene.transcript] == [(Role.USER, "hello"), (Role.ASSISTANT, "Hello.")]
     assert scene.deltas.pieces == [("text", "Hello.")]
-    assert scene.store.calls == ["open_turn", "load", "freeze_prompt", "append", "commit"]
+    assert scene.store.calls == ["open_turn", "load", "freeze_prompt", "commit"]
 
 
 async def test_a_tool_round_is_written_before_and_after_it_runs() -> None:
@@ -58,26 +58,26 @@ async def test_the_second_turn_needs_no_load_and_a_new_process_loads_page_by_pag
     await scene.send("a", "u1")
     scene.store.calls.clear()
     await scene.send("b", "u2")
-    assert scene.store.calls == ["open_turn", "append", "commit"]
+    assert scene.store.calls == ["open_turn", "commit"]
     scene.restart(new_epoch=True)
     await scene.send("c", "u3")
-    assert scene.store.calls.count("load") == 4
+    assert scene.store.calls.count("load") == 5
     assert [m.text() for m in scene.model.requests[-1].messages] == ["a", "one", "b", "two", "c"]
 
 
 async def test_the_iteration_limit_gives_a_summary_and_says_so() -> None:
     def endless(request: object) -> list[object]:
         last = request.messages[-1]  # type: ignore[attr-defined]
-        asked = last.role is Role.USER and "limit of steps" in last.text()
+        asked = last.role is Role.USER and "Do not call tools" in last.text()
         return say("I did a lot.") if asked else call(("c", "terminal", '{"command": "echo x"}'))  # type: ignore[return-value]
 
     scene = Scene(ScriptedModel(endless))  # type: ignore[arg-type]
-    scene.limit(max_iterations=2, repeat_notice=99)
+    scene.limit(max_iterations=2)
     outcome = await scene.send()
     assert outcome.reason is EndReason.ITERATION_LIMIT and outcome.outcome == "done"
     assert outcome.reply.startswith("I did a lot.") and "limit of 2 steps" in outcome.reply
     assert len(scene.model.requests) == 3
-    assert all("limit of steps" not in m.text() for m in scene.transcript), "scaffolding is never kept"
+    assert all("Do not call tools" not in m.text() for m in scene.transcript), "scaffolding is never kept"
 
 
 async def test_the_prompt_is_frozen_for_a_conversation_whatever_changes_later() -> None:

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hermes_contracts.envelopes import Delta
-from hermes_gateway.gateway.openai_api.streaming import SEPARATOR, AnswerText
+from hermes_gateway.gateway.openai_api.streaming import BEGINS_ANEW, SEPARATOR, AnswerText
 
 
 def delta(sequence: int, text: str, *, attempt: int = 1, kind: str = "text") -> Delta:
@@ -48,7 +48,34 @@ def test_a_resumed_turn_that_says_the_same_repeats_nothing() -> None:
 
 def test_a_resumed_turn_that_says_something_else_is_set_apart() -> None:
     again = [delta(1, "Good", attempt=2), delta(2, "bye", attempt=2)]
-    assert streamed([delta(1, "Hello"), *again], "Goodbye") == f"Hello{SEPARATOR}Goodbye"
+    assert streamed([delta(1, "Hello"), *again], "Goodbye") == f"Hello{BEGINS_ANEW}Goodbye"
+
+
+def test_a_model_that_begins_again_and_says_the_same_repeats_nothing() -> None:
+    again = [delta(2, "", kind="restart"), delta(3, "Hel"), delta(4, "lo the"), delta(5, "re")]
+    text = AnswerText()
+    assert [text.take(d) for d in (delta(1, "Hello"), *again)] == ["Hello", "", "", " the", "re"]
+    assert text.finish("Hello there") == ""
+
+
+def test_a_model_that_begins_again_and_says_something_else_is_announced() -> None:
+    again = [delta(2, "", kind="restart"), delta(3, "Help"), delta(4, " me")]
+    assert streamed([delta(1, "Hello"), *again], "Help me") == f"Hello{BEGINS_ANEW}Help me"
+
+
+def test_a_restart_before_any_text_is_not_seen() -> None:
+    assert streamed([delta(1, "", kind="restart"), delta(2, "yes")], "yes") == "yes"
+
+
+def test_a_restart_heals_a_gap_and_a_lost_restart_is_healed_by_the_answer() -> None:
+    healed = [delta(1, "one"), delta(3, "xx"), delta(4, "", kind="restart"), delta(5, "one two")]
+    assert streamed(healed, "one two") == "one two"
+    lost = [delta(1, "one"), delta(3, "two")]
+    assert streamed(lost, "two") == f"one{SEPARATOR}two"
+
+
+def test_a_notice_is_not_part_of_the_answer() -> None:
+    assert streamed([delta(1, "wait", kind="notice"), delta(2, "yes")], "yes") == "yes"
 
 
 def test_late_deltas_of_an_earlier_attempt_and_repetitions_count_for_nothing() -> None:
@@ -66,7 +93,7 @@ PIECES = st.lists(
         st.integers(1, 12),
         st.text("ab", max_size=3),
         attempt=st.integers(1, 3),
-        kind=st.sampled_from(["text", "text", "text", "reasoning", "tool_started", "tool_finished"]),
+        kind=st.sampled_from(["text", "text", "text", "reasoning", "tool_started", "tool_finished", "restart", "notice"]),
     ),
     max_size=15,
 )

@@ -1,21 +1,39 @@
-"""Neutral to wire and back, as pure functions: what the bytes are, and that they stay the same."""
+"""Neutral to wire as pure functions: what the bytes are, that they stay the same, and that a conversation only grows."""
 
 from __future__ import annotations
 
+import itertools
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hermes_contracts.conversation import Message, ReasoningPart, Role, TextPart, ToolCallPart, ToolResultPart, ToolSpec
-from hermes_contracts.model_api import FinishReason, ModelRequest, ReasoningDelta, TextDelta, ToolCallDelta, ToolCallStart
-from hermes_gateway.models.providers import anthropic_wire, openai_wire
-from hermes_gateway.models.providers.anthropic_wire import EventReader
-from hermes_gateway.models.providers.openai_wire import ChunkReader
+from hermes_contracts.conversation import (
+    ImagePart,
+    Message,
+    ReasoningPart,
+    Role,
+    TextPart,
+    ToolCallPart,
+    ToolResultPart,
+    ToolSpec,
+)
+from hermes_contracts.model_api import ModelRequest
+from hermes_contracts.providers import ApiMode
+from hermes_gateway.models.providers import anthropic_wire, bedrock_wire, chat_wire, responses_wire
+from hermes_gateway.models.target import ApiKey, KnownModel, Medium, Target
 
+KNOWN = KnownModel(context_window=200_000, max_output_tokens=32_000, vision=True, reasoning=True, prompt_cache=True)
+WIRES: Mapping[ApiMode, Callable[[ModelRequest, Target, Mapping[str, Medium]], dict[str, Any]]] = {
+    "chat_completions": chat_wire.to_wire,
+    "responses": responses_wire.to_wire,
+    "anthropic_messages": anthropic_wire.to_wire,
+    "bedrock_converse": bedrock_wire.to_wire,
+}
 TOOLS = (
     ToolSpec(name="z", description="last letter", parameters={"type": "object", "properties": {"b": {}, "a": {}}}),
     ToolSpec(name="a", description="first letter", parameters={"type": "object"}),
@@ -25,9 +43,10 @@ HISTORY = (
     Message(
         role=Role.ASSISTANT,
         parts=(
-            ReasoningPart(text="thought", signature="sig"),
-            ReasoningPart(text="", signature="redacted:xyz"),
-            ReasoningPart(text="unsigned"),
+            ReasoningPart(text="thought", signature="sig", origin="anthropic_messages/claude-sonnet-4-5"),
+            ReasoningPart(text="", data="xyz", origin="anthropic_messages/claude-sonnet-4-5"),
+            ReasoningPart(text="unsigned", origin="anthropic_messages/claude-sonnet-4-5"),
+            ReasoningPart(text="foreign", signature="sig", origin="anthropic_messages/another"),
             TextPart(text="Let me see."),
             ToolCallPart(id="c1", name="z", arguments='{"b": 1,  "a": 2}'),
             ToolCallPart(id="c2", name="a", arguments="{broken"),
@@ -45,18 +64,28 @@ HISTORY = (
 
 
 def _request(*messages: Message, **fields: Any) -> ModelRequest:
-    return ModelRequest(turn_id="t", step=2, system="Be brief.", messages=messages or HISTORY, tools=TOOLS, **fields)
+    values: dict[str, Any] = {"turn_id": "t", "step": 2, "system": "Be brief.", "tools": TOOLS, **fields}
+    return ModelRequest(messages=messages or HISTORY, **values)
+
+
+def _target(mode: ApiMode, **changes: Any) -> Target:
+    model = "claude-sonnet-4-5" if mode in ("anthropic_messages", "bedrock_converse") else "gpt"
+    return replace(Target("p", mode, model, "https://api.example.com", ApiKey("k"), KNOWN), **changes)
+
+
+def _body(mode: ApiMode, request: ModelRequest, **changes: Any) -> dict[str, Any]:
+    return WIRES[mode](request, _target(mode, **changes), {})
 
 
 def _count_marks(value: object) -> int:
     if isinstance(value, Mapping):
-        return ("cache_control" in value) + sum(map(_count_marks, value.values()))
+        return ("cache_control" in value) + ("cachePoint" in value) + sum(map(_count_marks, value.values()))
     return sum(map(_count_marks, value)) if isinstance(value, list) else 0
 
 
-def test_openai_body() -> None:
-    body = openai_wire.to_wire(_request(), "gpt", 100, own_endpoint=True)
-    assert body["max_completion_tokens"] == 100 and body["stream_options"] == {"include_usage": True}
+def test_chat_completions_body() -> None:
+    body = _body("chat_completions", _request(max_output_tokens=100))
+    assert body["max_tokens"] == 100 and body["stream_options"] == {"include_usage": True}
     assert body["messages"] == [
         {"role": "system", "content": "Be brief."},
         {"role": "user", "content": "hi"},
@@ -72,17 +101,80 @@ def test_openai_body() -> None:
         {"role": "tool", "tool_call_id": "c2", "content": "not JSON"},
         {"role": "user", "content": "and now?"},
     ]
-    assert "max_tokens" in openai_wire.to_wire(_request(), "gpt", 100, own_endpoint=False)
-    assert not {"max_tokens", "max_completion_tokens"} & set(openai_wire.to_wire(_request(), "gpt", None, own_endpoint=True))
+    assert "max_tokens" not in _body("chat_completions", _request())
+    own = _body("chat_completions", _request(conversation="c"), base_url="https://api.openai.com/v1", max_output_tokens=7)
+    assert own["max_completion_tokens"] == 7 and own["prompt_cache_key"] == "c"
+
+
+@pytest.mark.parametrize(
+    ("host", "effort", "fields"),
+    [
+        ("api.example.com", "High", {"reasoning_effort": "high"}),
+        ("api.openai.com", "None", {"reasoning_effort": "none"}),
+        ("openrouter.ai", "Low", {"reasoning": {"effort": "low"}}),
+        ("openrouter.ai", "None", {"reasoning": {"enabled": False}}),
+        ("api.deepseek.com", "Medium", {"thinking": {"type": "enabled"}}),
+        ("api.deepseek.com", "None", {"thinking": {"type": "disabled"}}),
+        ("api.example.com", "Default", {}),
+    ],
+)
+def test_chat_completions_effort_by_host(host: str, effort: str, fields: dict[str, Any]) -> None:
+    body = _body("chat_completions", _request(), base_url=f"https://{host}/v1", effort=effort)
+    assert {k: v for k, v in body.items() if k in ("reasoning", "reasoning_effort", "thinking")} == fields
+    known = replace(KNOWN, reasoning=False)
+    assert (
+        not fields.keys()
+        & _body("chat_completions", _request(), base_url=f"https://{host}/v1", effort=effort, known=known).keys()
+    )
+
+
+def test_chat_completions_hosts_that_want_more_back() -> None:
+    signed = ReasoningPart(text="", data="sig", item_id="c1", origin="chat_completions/gpt")
+    thought = ReasoningPart(text="hm", origin="chat_completions/gpt")
+    call = ToolCallPart(id="c1", name="z", arguments="{}")
+    other = ToolCallPart(id="c2", name="z", arguments="{}")
+    request = _request(Message.user("x"), Message(role=Role.ASSISTANT, parts=(thought, call, signed, other)))
+    gemini = _body("chat_completions", request, base_url="https://generativelanguage.googleapis.com/v1beta/openai")
+    first, second = gemini["messages"][-1]["tool_calls"]
+    assert first["extra_content"] == {"google": {"thought_signature": "sig"}}
+    assert second["extra_content"]["google"]["thought_signature"] == "skip_thought_signature_validator"
+    deepseek = _body("chat_completions", request, base_url="https://api.deepseek.com/v1")
+    assert deepseek["messages"][-1]["reasoning_content"] == "hm"
+    mistral = _body("chat_completions", request, base_url="https://api.mistral.ai/v1")
+    assert all(len(c["id"]) == 9 and c["id"].isalnum() for c in mistral["messages"][-1]["tool_calls"])
+
+
+def test_responses_body() -> None:
+    parts = (
+        ReasoningPart(text="why", data="enc", item_id="rs_1", origin="responses/gpt"),
+        ReasoningPart(text="other", data="enc", item_id="rs_2", origin="responses/other"),
+        ToolCallPart(id="c1", name="z", arguments='{"b": 1}'),
+        ReasoningPart(text="nothing followed", data="enc", item_id="rs_3", origin="responses/gpt"),
+    )
+    results = (ToolResultPart(call_id="c1", name="z", text=""),)
+    history = (Message.user("hi"), Message(role=Role.ASSISTANT, parts=parts), Message(role=Role.TOOL, parts=results))
+    body = _body("responses", _request(*history, Message.assistant("done"), conversation="c"), effort="Low")
+    assert body["instructions"] == "Be brief." and body["store"] is False and body["prompt_cache_key"] == "c"
+    assert body["reasoning"] == {"effort": "low", "summary": "auto"} and body["include"] == ["reasoning.encrypted_content"]
+    assert body["input"] == [
+        {"role": "user", "content": [{"type": "input_text", "text": "hi"}]},
+        {
+            "type": "reasoning", "id": "rs_1", "summary": [{"type": "summary_text", "text": "why"}],
+            "encrypted_content": "enc",
+        },
+        {"type": "function_call", "call_id": "c1", "name": "z", "arguments": '{"b": 1}'},
+        {"type": "function_call_output", "call_id": "c1", "output": "(no output)"},
+        {"role": "assistant", "content": [{"type": "output_text", "text": "done"}]},
+    ]  # fmt: skip
 
 
 def test_anthropic_body() -> None:
-    body = anthropic_wire.to_wire(_request(), "claude-sonnet-4-5", None)
+    body = _body("anthropic_messages", _request())
     mark = {"type": "ephemeral"}
     assert body["max_tokens"] == 32_000
     assert body["system"] == [{"type": "text", "text": "Be brief.", "cache_control": mark}]
     assert body["messages"] == [
-        {"role": "user", "content": [{"type": "text", "text": "hi"}]},
+        {"role": "user", "content": [{"type": "text", "text": "hi", "cache_control": mark}]},
         {
             "role": "assistant",
             "content": [
@@ -97,160 +189,160 @@ def test_anthropic_body() -> None:
             "role": "user",
             "content": [
                 {"type": "tool_result", "tool_use_id": "c1", "content": "one"},
-                {
-                    "type": "tool_result", "tool_use_id": "c2", "content": "not JSON", "is_error": True,
-                    "cache_control": mark,
-                },
+                {"type": "tool_result", "tool_use_id": "c2", "content": "not JSON", "is_error": True},
             ],
         },
         {"role": "user", "content": [{"type": "text", "text": "and now?", "cache_control": mark}]},
     ]  # fmt: skip
-    assert _count_marks(body) == 4
+    assert _count_marks(body) == 4 and "thinking" not in body
+    assert _count_marks(_body("anthropic_messages", _request(), known=replace(KNOWN, prompt_cache=False))) == 0
 
 
-def test_anthropic_leaves_out_what_the_api_refuses() -> None:
+@pytest.mark.parametrize(
+    ("model", "effort", "limit", "thinking"),
+    [
+        ("claude-sonnet-4-5-20250929", "Low", 32_000, {"type": "enabled", "budget_tokens": 4000}),
+        ("claude-3-7-sonnet-latest", "High", 20_000, {"type": "enabled", "budget_tokens": 10_000}),
+        ("claude-sonnet-4-20250514", "High", 64_000, {"type": "enabled", "budget_tokens": 16_000}),
+        ("claude-opus-4-6", "Minimal", 32_000, {"type": "adaptive"}),
+        ("claude-sonnet-5", "High", 32_000, {"type": "adaptive"}),
+        ("eu.anthropic.claude-opus-4-7-v1:0", "Medium", 32_000, {"type": "adaptive"}),
+        ("claude-sonnet-4-5", "High", 2000, None),
+        ("claude-sonnet-4-5", "None", 32_000, None),
+        ("claude-opus-4-6", "Default", 32_000, None),
+    ],
+)
+def test_how_hard_a_claude_thinks(model: str, effort: str, limit: int, thinking: dict[str, Any] | None) -> None:
+    request = _request(Message.user("x"), max_output_tokens=limit)
+    body = _body("anthropic_messages", request, model=model, effort=effort)
+    assert body.get("thinking") == thinking
+    adaptive = thinking is not None and thinking["type"] == "adaptive"
+    expected = {"effort": {"Minimal": "low"}.get(effort, effort.lower())} if adaptive else None
+    assert body.get("output_config") == expected
+    extra = _body("bedrock_converse", request, model=model, effort=effort).get("additionalModelRequestFields", {})
+    assert extra.get("thinking") == thinking and extra.get("output_config") == expected
+
+
+def test_a_claude_does_not_think_in_the_middle_of_a_round_that_another_model_began() -> None:
+    foreign = _body("anthropic_messages", _request(*HISTORY[:3]), model="claude-sonnet-4", effort="High")
+    assert "thinking" not in foreign
+    assert "thinking" in _body("anthropic_messages", _request(*HISTORY[:3]), effort="High")
+    assert "thinking" in _body("anthropic_messages", _request(*HISTORY), model="claude-sonnet-4", effort="High")
+
+
+def test_bedrock_body() -> None:
+    body = _body("bedrock_converse", _request(max_output_tokens=100))
+    point = {"cachePoint": {"type": "default"}}
+    assert body["inferenceConfig"] == {"maxTokens": 100} and body["system"] == [{"text": "Be brief."}, point]
+    assert body["toolConfig"]["tools"][-1] == point and _count_marks(body) == 4
+    assert body["messages"] == [
+        {"role": "user", "content": [{"text": "hi"}, point]},
+        {
+            "role": "assistant",
+            "content": [
+                {"text": "Let me see."},
+                {"toolUse": {"toolUseId": "c1", "name": "z", "input": {"b": 1, "a": 2}}},
+                {"toolUse": {"toolUseId": "c2", "name": "a", "input": {"invalid_json": "{broken"}}},
+            ],
+        },
+        {
+            "role": "user",
+            "content": [
+                {"toolResult": {"toolUseId": "c1", "content": [{"text": "one"}]}},
+                {"toolResult": {"toolUseId": "c2", "content": [{"text": "not JSON"}], "status": "error"}},
+                {"text": "and now?"},
+                point,
+            ],
+        },
+    ]
+    nova = _body("bedrock_converse", _request(), model="amazon.nova-2-lite-v1:0", effort="High")
+    assert point not in nova["toolConfig"]["tools"] and "inferenceConfig" not in nova
+    assert nova["additionalModelRequestFields"] == {"reasoningConfig": {"type": "enabled", "maxReasoningEffort": "high"}}
+    plain = _body("bedrock_converse", _request(tools=()))
+    assert "toolConfig" not in plain and "toolUse" not in json.dumps(plain) and "called z with" in json.dumps(plain)
+
+
+@pytest.mark.parametrize("mode", ["anthropic_messages", "bedrock_converse"])
+def test_what_these_apis_refuse_is_left_out(mode: ApiMode) -> None:
     empty = Message(role=Role.ASSISTANT, parts=(TextPart(text=" \n"), ReasoningPart(text="unsigned")))
-    body = anthropic_wire.to_wire(_request(Message.user("a"), empty, Message.user("b")), "claude-x", 5)
-    assert [m["content"][0]["text"] for m in body["messages"]] == ["a", "b"]  # type: ignore[attr-defined]
-    thinking = Message(role=Role.ASSISTANT, parts=(ReasoningPart(text="t", signature="s"),))
-    body = anthropic_wire.to_wire(_request(Message.user("a"), thinking), "claude-x", 5)
-    assert _count_marks(body["messages"]) == 1, "thinking takes no cache marker"
+    body = _body(mode, _request(Message.user("a"), empty, Message.user("b")))
+    texts = [block["text"] for m in body["messages"] for block in m["content"] if "text" in block]
+    assert texts == ["a", "b"]
+    half = Message(role=Role.ASSISTANT, parts=(ToolCallPart(id="a b/1", name="z", arguments='{"x": "\\ud83d"}'),))
+    sent = json.dumps(_body(mode, _request(Message.user("a"), half)), ensure_ascii=False)
+    assert sent.encode() and "invalid_json" in sent and "a_b_1_" in sent and "a b/1" not in sent
 
 
-_TEXT = st.text(min_size=1, max_size=20)
-_MESSAGES = st.lists(
-    st.one_of(
-        st.builds(Message.user, _TEXT),
-        st.builds(Message.assistant, _TEXT),
-        st.builds(
-            lambda arguments, text: Message(
-                role=Role.ASSISTANT, parts=(TextPart(text=text), ToolCallPart(id="c", name="z", arguments=arguments))
-            ),
-            _TEXT,
-            _TEXT,
-        ),
-        st.builds(lambda text: Message(role=Role.TOOL, parts=(ToolResultPart(call_id="c", name="z", text=text),)), _TEXT),
+@pytest.mark.parametrize("mode", ["anthropic_messages", "bedrock_converse"])
+@pytest.mark.parametrize(
+    "arguments", ['{"a": NaN}', '{"a": 1e999}', "[" * 100_000, '{"a": "\\ud83d"}', "[1]", "5", '{"a": 1} x']
+)
+def test_arguments_that_no_api_takes_are_shown_as_they_are(mode: ApiMode, arguments: str) -> None:
+    call = Message(role=Role.ASSISTANT, parts=(ToolCallPart(id="c", name="z", arguments=arguments),))
+    block = _body(mode, _request(Message.user("a"), call))["messages"][1]["content"][0]
+    assert block.get("input", block.get("toolUse", {}).get("input")) == {"invalid_json": arguments}
+
+
+def test_pictures_of_a_tool_follow_its_results() -> None:
+    picture = ImagePart(media_id="m" + "a" * 25, media_type="image/png", size=1)
+    result = ToolResultPart(call_id="c", name="z", text="ok")
+    request = _request(Message.user("a"), Message(role=Role.TOOL, parts=(picture, result)))
+    media = {picture.media_id: Medium("image/png", b"x")}
+    chat = WIRES["chat_completions"](request, _target("chat_completions"), media)["messages"]
+    assert [m["role"] for m in chat[2:]] == ["tool", "user"] and chat[3]["content"][0]["type"] == "image_url"
+    items = WIRES["responses"](request, _target("responses"), media)["input"]
+    assert items[1]["type"] == "function_call_output" and items[2]["content"][0]["type"] == "input_image"
+    anthropic = WIRES["anthropic_messages"](request, _target("anthropic_messages"), media)["messages"]
+    assert [b["type"] for b in anthropic[1]["content"]] == ["tool_result", "image"]
+    bedrock = WIRES["bedrock_converse"](request, _target("bedrock_converse"), media)["messages"]
+    assert [next(iter(b)) for b in bedrock[0]["content"]] == ["text", "toolResult", "image", "cachePoint"]
+
+
+_TEXT = st.text(st.characters(codec="utf-8"), min_size=1, max_size=20)
+_ORIGIN = st.sampled_from(["chat_completions/gpt", "responses/gpt", "anthropic_messages/claude-sonnet-4-5", "other"])
+_PART = st.one_of(
+    st.builds(TextPart, text=_TEXT),
+    st.builds(ReasoningPart, text=_TEXT, signature=_TEXT, origin=_ORIGIN),
+    st.builds(ReasoningPart, text=_TEXT, data=_TEXT, item_id=_TEXT, origin=_ORIGIN),
+    st.builds(ToolCallPart, id=_TEXT, name=st.just("z"), arguments=_TEXT),
+)
+_IMAGE = st.builds(ImagePart, media_id=st.just("m" + "a" * 25), media_type=st.just("image/png"), size=st.just(1))
+_RESULT = st.builds(ToolResultPart, call_id=_TEXT, name=st.just("z"), text=st.text(st.characters(codec="utf-8"), max_size=9))
+_MESSAGE = st.one_of(
+    st.builds(
+        Message, role=st.just(Role.USER), parts=st.lists(st.one_of(st.builds(TextPart, text=_TEXT), _IMAGE), max_size=3)
     ),
-    min_size=1,
-    max_size=8,
+    st.builds(Message, role=st.just(Role.ASSISTANT), parts=st.lists(_PART, max_size=4)),
+    st.builds(Message, role=st.just(Role.TOOL), parts=st.lists(st.one_of(_RESULT, _IMAGE), max_size=3)),
 )
 
 
 def _without_marks(value: Any) -> Any:
     if isinstance(value, dict):
         return {k: _without_marks(v) for k, v in value.items() if k != "cache_control"}
-    return [_without_marks(v) for v in value] if isinstance(value, list) else value
+    if isinstance(value, list):
+        return [_without_marks(v) for v in value if not (isinstance(v, dict) and "cachePoint" in v)]
+    return value
 
 
-@given(_MESSAGES, st.integers(0, 8))
-def test_a_longer_conversation_starts_with_the_bytes_of_the_shorter(messages: list[Message], cut: int) -> None:
-    short, long = _request(*messages[: max(cut, 1)]), _request(*messages)
-    for convert in (
-        lambda r: openai_wire.to_wire(r, "m", None, own_endpoint=False)["messages"],
-        lambda r: _without_marks(anthropic_wire.to_wire(r, "m", None)["messages"]),
-    ):
-        start, whole = json.dumps(convert(short)), json.dumps(convert(long))
-        assert whole.startswith(start[:-1])
-        assert json.dumps(convert(long)) == whole
+@pytest.mark.parametrize("mode", list(WIRES))
+@given(st.lists(_MESSAGE, min_size=1, max_size=8), st.integers(1, 8), st.booleans())
+def test_a_longer_conversation_starts_with_the_bytes_of_the_shorter(
+    mode: ApiMode, messages: list[Message], cut: int, seen: bool
+) -> None:
+    media = {"m" + "a" * 25: Medium("image/png", b"x")} if seen else {}
+    bodies = [WIRES[mode](_request(*messages[:n]), _target(mode), media) for n in (cut, len(messages))]
+    key = "input" if mode == "responses" else "messages"
+    start, whole = (json.dumps(_without_marks(body.pop(key)), ensure_ascii=False) for body in bodies)
+    # Bedrock wants neighbours of one role joined, so the shorter one's last message may go on: its bytes all the same.
+    assert whole.startswith(start.rstrip("]}"))
+    assert _without_marks(bodies[0]) == _without_marks(bodies[1]), "what stands before the messages does not move"
+    assert all(_count_marks(body) <= 4 for body in bodies)
+    first, second = (WIRES[mode](_request(*messages), _target(mode), media) for _ in range(2))
+    assert json.dumps(first) == json.dumps(second), "key order and all"
 
 
-def _chunk(delta: dict[str, Any] | None = None, finish: str | None = None, **fields: Any) -> dict[str, Any]:
-    return {"model": "m", "choices": [{"index": 0, "delta": delta or {}, "finish_reason": finish}], **fields}
-
-
-def test_openai_chunks_of_compatible_servers() -> None:
-    """No ids, no indexes, `reasoning` instead of `reasoning_content`, finish `stop` after calls, usage without details."""
-    reader = ChunkReader("call_t_2")
-    events = [
-        *reader.read(_chunk({"reasoning": "hm"})),
-        *reader.read(_chunk({"tool_calls": [{"function": {"name": "a", "arguments": "{}"}}]})),
-        *reader.read(_chunk({"tool_calls": [{"function": {"name": "b", "arguments": "{"}}]})),
-        *reader.read(_chunk({"tool_calls": [{"function": {"arguments": "}"}}]})),
-        *reader.read(_chunk(None, "stop")),
-    ]
-    assert events == [
-        ReasoningDelta(text="hm"),
-        ToolCallStart(index=0, id="call_t_2_0", name="a"),
-        ToolCallDelta(index=0, arguments="{}"),
-        ToolCallStart(index=1, id="call_t_2_1", name="b"),
-        ToolCallDelta(index=1, arguments="{"),
-        ToolCallDelta(index=1, arguments="}"),
-    ]
-    assert not reader.complete
-    assert ChunkReader("c").finish() is None, "a stream that nobody finished is cut"
-    reader.read({"choices": [], "usage": {"prompt_tokens": 7, "completion_tokens": 3}})
-    assert reader.complete
-    finish = reader.finish()
-    assert finish is not None and finish.reason is FinishReason.TOOL_CALLS
-    assert (finish.usage.input_tokens, finish.usage.output_tokens, finish.usage.model_calls) == (7, 3, 1)
-
-
-def test_openai_refusal_and_usage_in_every_chunk() -> None:
-    reader = ChunkReader("c")
-    events = reader.read(_chunk({"refusal": "I cannot."}, usage={"prompt_tokens": 1, "completion_tokens": 1}))
-    assert events == [TextDelta(text="I cannot.")] and not reader.complete
-    reader.read(_chunk(None, "stop", usage={"prompt_tokens": 1, "completion_tokens": 2}))
-    finish = reader.finish()
-    assert finish is not None and finish.reason is FinishReason.REFUSED and finish.usage.output_tokens == 2
-
-
-@pytest.mark.parametrize(
-    "chunk",
-    [
-        {"choices": "x"},
-        {"choices": [1]},
-        _chunk({"content": 5}),
-        _chunk({"tool_calls": [{"index": 0, "function": {"arguments": "x"}}]}),
-    ],
-)
-def test_openai_wrong_shapes_are_errors(chunk: dict[str, Any]) -> None:
-    with pytest.raises((ValueError, TypeError)):
-        ChunkReader("c").read(chunk)
-
-
-def test_anthropic_events() -> None:
-    reader = EventReader()
-    usage = {"input_tokens": 5, "cache_read_input_tokens": 70, "cache_creation_input_tokens": 25, "output_tokens": 1}
-    stream: list[dict[str, Any]] = [
-        {"type": "message_start", "message": {"model": "claude", "usage": usage}},
-        {"type": "content_block_start", "index": 0, "content_block": {"type": "redacted_thinking", "data": "xyz"}},
-        {"type": "content_block_start", "index": 1, "content_block": {"type": "text", "text": ""}},
-        {"type": "ping"},
-        {"type": "something_new"},
-        {"type": "content_block_delta", "index": 1, "delta": {"type": "text_delta", "text": "hi"}},
-        {"type": "content_block_start", "index": 2, "content_block": {"type": "tool_use", "id": "t", "name": "z"}},
-        {"type": "content_block_delta", "index": 2, "delta": {"type": "input_json_delta", "partial_json": ""}},
-        {"type": "content_block_delta", "index": 2, "delta": {"type": "input_json_delta", "partial_json": "{}"}},
-        {
-            "type": "message_delta", "delta": {"stop_reason": "tool_use"},
-            "usage": {"output_tokens": 40, "output_tokens_details": {"thinking_tokens": 30}},
-        },
-    ]  # fmt: skip
-    events = [ours for event in stream for ours in reader.read(event)]
-    assert events == [
-        ReasoningDelta(signature="redacted:xyz"),
-        TextDelta(text="hi"),
-        ToolCallStart(index=0, id="t", name="z"),
-        ToolCallDelta(index=0, arguments="{}"),
-    ]
-    assert reader.finish() is None, "a message that has not stopped is cut"
-    reader.read({"type": "message_stop"})
-    finish = reader.finish()
-    assert finish is not None and finish.reason is FinishReason.TOOL_CALLS
-    assert finish.usage.model_dump() == {
-        "input_tokens": 100, "output_tokens": 40, "cached_input_tokens": 70, "reasoning_tokens": 30, "model_calls": 1,
-    }  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    "event",
-    [
-        {"type": "message_start"},
-        {"type": "content_block_delta", "delta": {"type": "text_delta", "text": "x"}},
-        {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": 1}},
-        {"type": "content_block_delta", "index": 0, "delta": {"type": "input_json_delta", "partial_json": "x"}},
-    ],
-)
-def test_anthropic_wrong_shapes_are_errors(event: dict[str, Any]) -> None:
-    with pytest.raises((ValueError, TypeError)):
-        EventReader().read(event)
+@given(st.lists(_MESSAGE, min_size=1, max_size=8))
+def test_bedrock_turns_alternate(messages: list[Message]) -> None:
+    roles = [m["role"] for m in _body("bedrock_converse", _request(*messages))["messages"]]
+    assert all(a != b for a, b in itertools.pairwise(roles))

@@ -14,8 +14,7 @@ from hermes_contracts.errors import ErrorCode, HermesError
 from hermes_contracts.store_api import RecordUsageRequest
 from hermes_gateway.models.file_profiles import FileProfiles
 from hermes_gateway.models.metrics import ModelsMetrics
-from hermes_gateway.models.profiles import ProviderSecret
-from hermes_gateway.models.targets import Target
+from hermes_gateway.models.provider_secret import read_secret
 from hermes_gateway.models.usage import UsageRecorder
 
 
@@ -93,7 +92,7 @@ async def test_an_edited_file_is_taken_over_and_a_broken_one_is_not(tmp_path: Pa
     assert profiles.problem() is not None
     _write(path, "first")
     assert profiles.problem() is None
-    path.write_text("[{namespace: team, name: p, spec: {model: {provider: nobody}}}]")
+    path.write_text("[{namespace: team, name: p, spec: {model: {provider: Nobody!, name: m}}}]")
     assert "model.provider" in str(profiles.problem())
     found = await profiles.profile("team", "p")
     assert found is not None and found.model.name == "first"
@@ -104,12 +103,17 @@ async def test_an_edited_file_is_taken_over_and_a_broken_one_is_not(tmp_path: Pa
     assert profiles.problem() is None and found is not None and found.model.name.startswith("second")
 
 
-def test_keys_do_not_show_in_text() -> None:
-    for value in (
-        ProviderSecret(api_key="sk-secret", hosts=frozenset()),
-        Target("openai", "openai", "m", "https://x", "sk-secret"),
-    ):
-        assert "sk-secret" not in repr(value) and "sk-secret" not in str(value)
+@pytest.mark.parametrize(
+    "data",
+    [
+        {"api-key": "sk-secret"},
+        {"aws-access-key-id": "AKIA", "aws-secret-access-key": "sk-secret", "region": "eu-central-1"},
+        {"oauth-refresh-token": "sk-secret", "oauth-token-url": "https://h/token", "oauth-client-id": "c"},
+    ],
+)
+def test_keys_do_not_show_in_text(data: dict[str, str]) -> None:
+    secret = read_secret("key", "hermes.run/provider", {**data, "hosts": "h"})
+    assert "sk-secret" not in repr(secret) and "sk-secret" not in str(secret)
 
 
 @pytest.mark.parametrize("text", ["sk-broken-secret"])

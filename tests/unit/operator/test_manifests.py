@@ -11,14 +11,15 @@ from typing import Any
 import pytest
 import yaml
 
-from hermes_contracts.agent_config import AgentConfig
+from hermes_contracts.agent_config import AgentConfig, CompressionConfig
 from hermes_contracts.crd.profile import ProfileSpec
 from hermes_operator.build.claim import build_claim
 from hermes_operator.build.facts import Epoch, HostAddress, Installation
+from hermes_operator.build.money import nano_usd, usd
 from hermes_operator.build.network_policy import build_policy
 from hermes_operator.build.pod import build_pod, isolation, pod_template
 from hermes_operator.build.quantity import to_bytes, workspace_limit_bytes
-from hermes_operator.build.secret import build_secret
+from hermes_operator.build.secret import agent_config, build_secret
 
 GOLDEN = Path(__file__).parent / "golden"
 INSTALLATION = Installation(
@@ -162,3 +163,32 @@ def test_the_quota_is_reached_before_the_kubelet_evicts() -> None:
     assert workspace_limit_bytes("10Mi") >= to_bytes("10Mi") + to_bytes("64Mi")
     with pytest.raises(ValueError, match="not a quantity"):
         to_bytes("1 GB")
+
+
+def test_everything_a_profile_says_about_turns_reaches_the_agent() -> None:
+    settings = {
+        "persona": "You are terse.",
+        "model": {**MODEL, "maxOutputTokens": 500},
+        "compression": {"enabled": False, "thresholdPercent": 60, "protectFirst": 1, "protectLast": 9},
+        "contextFiles": {"enabled": False, "maxCharacters": 1234},
+        "platformHints": {"webhook": "No Markdown."},
+        "toolsets": ["file"],
+        "budgets": {"maxIterations": 7, "maxTurnSeconds": 70, "maxTurnTokens": 7000, "maxTurnUsd": "0.070000001"},
+    }
+    found = agent_config(INSTALLATION, epoch(**settings))
+    assert found.compression == CompressionConfig(enabled=False, threshold_percent=60, protect_first=1, protect_last=9)
+    assert (found.context_files, found.context_file_characters) == (False, 1234)
+    assert found.platform_hints == {"webhook": "No Markdown."}
+    assert (found.max_iterations, found.max_turn_seconds, found.max_turn_tokens) == (7, 70, 7000)
+    assert found.max_turn_cost_nano_usd == 70_000_001
+    assert (found.max_output_tokens, found.toolsets, found.persona) == (500, ("file",), "You are terse.")
+    assert agent_config(INSTALLATION, epoch()).max_turn_cost_nano_usd is None
+
+
+@pytest.mark.parametrize(("nano", "text"), [(0, "0.00"), (1, "0.00"), (1_500_000_000, "1.50"), (123_456_789, "0.123456")])
+def test_amounts_are_cut_and_never_rounded_up(nano: int, text: str) -> None:
+    assert usd(nano) == text
+
+
+def test_amounts_are_read_exactly() -> None:
+    assert [nano_usd(text) for text in ("12.50", "0.000000001", "999999999")] == [12_500_000_000, 1, 999_999_999 * 10**9]

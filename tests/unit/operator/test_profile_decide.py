@@ -9,33 +9,39 @@ import pytest
 
 from hermes_contracts.crd.profile import ProfileSpec, ProfileStatus
 from hermes_contracts.names import PROVIDER_SECRET_TYPE
-from hermes_operator.profiles import read_secret
 from hermes_operator.reconcile.model import Unknown
-from hermes_operator.reconcile.profile import ObservedProfile, SecretFacts, decide_profile, worth_writing
+from hermes_operator.reconcile.profile import ObservedProfile, Spend, decide_profile, worth_writing
+from hermes_operator.reconcile.provider_secrets import SecretFacts
+from hermes_operator.secret_watch import read_secret
 from tests.unit.operator.builders import NOW, profile
 
-GOOD = SecretFacts(PROVIDER_SECRET_TYPE, True, ("api.openai.com",))
+KEY = frozenset({"api-key", "hosts"})
+GOOD = SecretFacts(PROVIDER_SECRET_TYPE, KEY, ("api.openai.com",))
 
 
-def seen(secret: Any = None, **model: Any) -> ObservedProfile:
+def seen(secret: Any = None, *, others: dict[str, Any] | None = None, extra: Any = None, **model: Any) -> ObservedProfile:
     settings = {"provider": "openai", "name": "m", "secretRef": {"name": "key"}, **model}
-    spec = ProfileSpec.model_validate({"model": settings})
-    return ObservedProfile(profile(spec=spec), "ns-uid", True, secret, live_sessions=1, asleep_sessions=2)
+    spec = ProfileSpec.model_validate({"model": settings, **(extra or {})})
+    secrets = {"key": secret, **(others or {})}
+    return ObservedProfile(profile(spec=spec), "ns-uid", True, secrets, live_sessions=1, asleep_sessions=2)
+
+
+def conditions(observed: ObservedProfile) -> dict[str, tuple[str, str, str]]:
+    return {c.type: (c.status, c.reason, c.message) for c in decide_profile(observed, NOW).status.conditions}
 
 
 def ready(observed: ObservedProfile) -> tuple[str, str, str]:
-    plan = decide_profile(observed, NOW)
-    [found] = [c for c in plan.status.conditions if c.type == "Ready"]
-    return found.status, found.reason, found.message
+    return conditions(observed)["Ready"]
 
 
 @pytest.mark.parametrize(
     ("secret", "status", "reason", "words"),
     [
         (GOOD, "True", "Ready", ""),
-        (None, "False", "SecretNotFound", "'key'"),
+        (None, "False", "SecretNotFound", "model.secretRef: there is no Secret 'key'"),
         (replace(GOOD, type="Opaque"), "False", "SecretInvalid", "hermes.run/provider"),
-        (replace(GOOD, has_key=False), "False", "SecretInvalid", "api-key"),
+        (replace(GOOD, keys=frozenset()), "False", "SecretInvalid", "api-key"),
+        (replace(GOOD, keys=KEY | {"oauth-refresh-token"}), "False", "SecretInvalid", "keep one of them"),
         (replace(GOOD, hosts=()), "False", "SecretInvalid", "hosts"),
         (replace(GOOD, hosts=("other.example",)), "False", "SecretInvalid", "api.openai.com"),
         (Unknown("no answer"), "Unknown", "SecretUnknown", "no answer"),
@@ -50,6 +56,87 @@ def test_a_profile_is_as_ready_as_its_secret(secret: Any, status: str, reason: s
 def test_a_key_goes_to_named_hosts_only() -> None:
     assert ready(seen(GOOD, baseUrl="https://evil.example/v1"))[1] == "SecretInvalid"
     assert ready(seen(replace(GOOD, hosts=("llm.example",)), baseUrl="https://LLM.example/v1"))[1] == "Ready"
+
+
+BEDROCK = SecretFacts(
+    PROVIDER_SECRET_TYPE,
+    frozenset({"aws-access-key-id", "aws-secret-access-key", "region", "hosts"}),
+    ("bedrock-runtime.eu-central-1.amazonaws.com",),
+    region="eu-central-1",
+)
+LOGIN = SecretFacts(
+    PROVIDER_SECRET_TYPE,
+    frozenset({"oauth-refresh-token", "oauth-token-url", "oauth-client-id", "hosts"}),
+    ("api.openai.com", "auth.example"),
+    token_host="auth.example",
+)
+
+
+@pytest.mark.parametrize(
+    ("provider", "secret", "words"),
+    [
+        ("bedrock", BEDROCK, ""),
+        ("bedrock", replace(BEDROCK, region="us-east-1"), "us-east-1"),
+        ("bedrock", replace(BEDROCK, keys=BEDROCK.keys - {"region"}, region=""), "'region'"),
+        ("bedrock", replace(BEDROCK, keys=KEY), "'aws-access-key-id'"),
+        ("openai", LOGIN, ""),
+        ("openai", replace(LOGIN, hosts=("api.openai.com",)), "auth.example"),
+        ("openai", replace(LOGIN, keys=LOGIN.keys - {"oauth-client-id"}), "oauth-client-id"),
+        ("openai", BEDROCK, "'api-key'"),
+    ],
+)
+def test_signatures_and_logins_need_their_own_keys(provider: str, secret: SecretFacts, words: str) -> None:
+    found = ready(seen(secret, provider=provider))
+    assert found[0] == ("False" if words else "True")
+    assert words in found[2]
+
+
+OWN = {"providers": [{"name": "house", "baseUrl": "https://llm.example/v1", "secretRef": {"name": "house-key"}}]}
+FALLBACK = {"provider": "groq", "name": "f", "secretRef": {"name": "groq-key"}}
+
+
+@pytest.mark.parametrize(
+    ("observed", "reason", "words"),
+    [
+        (seen(GOOD, fallbacks=[FALLBACK], others={"groq-key": None}), "SecretNotFound", "model.fallbacks[0].secretRef"),
+        (seen(GOOD, fallbacks=[{"provider": "groq", "name": "f"}]), "SecretMissing", "fallbacks[0].secretRef is not set"),
+        (
+            seen(GOOD, auxiliary={"title": FALLBACK}, others={"groq-key": replace(GOOD, type="Opaque")}),
+            "SecretInvalid", "model.auxiliary.title.secretRef: Secret 'groq-key'",
+        ),
+        (seen(GOOD, fallbacks=[{"provider": "house", "name": "h"}], extra=OWN, others={"house-key": None}),
+         "SecretNotFound", "providers[0].secretRef"),
+        (seen(GOOD, extra=OWN, others={"house-key": None}), "SecretNotFound", "providers[0].secretRef"),
+        (seen(GOOD, fallbacks=[{"provider": "codex", "name": "c"}]), "ProviderInvalid", "model.fallbacks[0].provider"),
+        (seen(GOOD, auxiliary={"compression": {"provider": "scripted", "name": "s"}}), "ProviderInvalid",
+         "model.auxiliary.compression.provider"),
+    ],
+)  # fmt: skip
+def test_a_stand_in_without_its_key_is_named_and_stops_nobody(observed: ObservedProfile, reason: str, words: str) -> None:
+    found = conditions(observed)
+    assert found["Ready"][0] == "True"
+    assert found["SecretsReady"][:2] == ("False", reason)
+    assert words in found["SecretsReady"][2]
+
+
+def test_a_main_model_of_ones_own_provider_uses_that_providers_secret() -> None:
+    house = replace(GOOD, hosts=("llm.example",))
+    model = {"provider": "house", "secretRef": None}
+    assert ready(seen(extra=OWN, others={"house-key": house}, **model))[0] == "True"
+    missing = ready(seen(extra=OWN, others={"house-key": None}, **model))
+    assert missing[1] == "SecretNotFound"
+    assert "providers[0].secretRef" in missing[2]
+
+
+def test_what_was_spent_is_said_as_far_as_it_is_known() -> None:
+    spent = decide_profile(replace(seen(GOOD), spend=Spend(1_234_567_890, 50_000_000_000)), NOW).status
+    assert (spent.spent_today_usd, spent.spent_month_usd) == ("1.234567", "50.00")
+    later = replace(seen(GOOD), view=profile(spec=seen(GOOD).view.spec, status=spent))
+    assert decide_profile(later, NOW).status.spent_today_usd == "1.234567"
+
+
+def test_a_provider_that_nobody_serves_is_not_ready() -> None:
+    assert ready(seen(provider="codex", secretRef=None))[:2] == ("False", "ProviderNotServed")
 
 
 def test_the_scripted_model_says_what_it_is() -> None:
@@ -90,6 +177,7 @@ def test_counts_alone_are_written_once_a_minute() -> None:
 def test_a_secret_is_read_without_its_key() -> None:
     body = {"type": PROVIDER_SECRET_TYPE, "data": {"api-key": "c2VjcmV0", "hosts": "QS5leGFtcGxlLCBiLmV4YW1wbGU="}}
     found = read_secret(body)
-    assert found == SecretFacts(PROVIDER_SECRET_TYPE, True, ("a.example", "b.example"))
+    assert found == SecretFacts(PROVIDER_SECRET_TYPE, KEY, ("a.example", "b.example"))
     assert "c2VjcmV0" not in repr(found)
-    assert read_secret({"type": "Opaque"}) == SecretFacts("Opaque", False, ())
+    assert "secret" not in repr(found)
+    assert read_secret({"type": "Opaque"}) == SecretFacts("Opaque", frozenset(), ())

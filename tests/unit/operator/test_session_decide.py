@@ -7,18 +7,24 @@ from typing import Any
 
 import pytest
 
+from hermes_contracts.conversation import Usage
 from hermes_contracts.crd.session import SessionStatus
 from hermes_contracts.store_api import AgentState
 from hermes_operator.build.pod import AGENT, SANDBOX
 from hermes_operator.cluster.views import ContainerView
+from hermes_operator.reconcile.conditions import turned_bad
 from hermes_operator.reconcile.model import (
     AgentWord,
+    Bury,
     Drain,
     DrainOrder,
     Forget,
+    Hold,
+    Limits,
     Memory,
     Observed,
     ProfileVerdict,
+    Purge,
     Renew,
     Start,
     StartFailure,
@@ -40,6 +46,7 @@ def containers(**agent: Any) -> dict[str, ContainerView]:
 
 AWAKE = Memory(word=AgentWord(1, AgentState.IDLE, NOW - 5), renewed_at=NOW - 5)
 UP = SessionStatus(epoch=1, state="Ready", pod="chat-1")
+GOING = replace(session(deletion_policy="Purge"), deleting=True, finalized=True)
 STATES: dict[str, tuple[Observed, tuple[object, ...], str | None]] = {
     "a message waits and nothing works": (observed(pending=1), (Start(1),), None),
     "a message waits for a session the store has never seen": (observed(pending=1, summary=None), (Start(0),), None),
@@ -153,6 +160,31 @@ STATES: dict[str, tuple[Observed, tuple[object, ...], str | None]] = {
         (Start(1),), None,
     ),
     "a start without messages was refused": (observed(memory=Memory(wants_start=True)), (Start(1),), None),
+    "another operator began a start and its pod is gone": (
+        observed(session=session(status=SessionStatus(epoch=1, state="Starting"))), (Start(1),), None,
+    ),
+    "it is to leave nothing behind": (
+        observed(session=session(deletion_policy="Purge")), (Hold(True),), None,
+    ),
+    "it is to leave its conversation after all": (
+        observed(session=replace(session(), finalized=True)), (Hold(False),), None,
+    ),
+    "deleted": (observed(session=replace(session(), deleting=True)), (Stop(1, "", ""),), None),
+    "deleted, to be purged, with a pod that works": (
+        observed(session=GOING, pods=(pod(),)), (Stop(1, "chat-1", "pod-1"),), None,
+    ),
+    "deleted, to be purged, with a pod that ends": (observed(session=GOING, pods=(pod(deleting=True),)), (), None),
+    "deleted, to be purged": (observed(session=GOING), (Stop(1, "", ""), Purge(), Hold(False)), None),
+    "a message waits in vain for a Profile": (
+        observed(pending=1, profile=None, oldest_pending=NOW - 601), (Bury(NOW - 600, "profile_gone"),), "Failed",
+    ),
+    "a message waits for a Profile that may come": (
+        observed(pending=1, profile=None, oldest_pending=NOW - 599), (), "Failed",
+    ),
+    "a message waits in vain for a suspended session": (
+        observed(session=session(suspend=True), pending=1, oldest_pending=NOW - 604_801),
+        (Bury(NOW - 604_800, "suspended"),), "Suspended",
+    ),
     "crashed three times": (observed(pending=1, memory=Memory(crashes=3, crashed_at=NOW - 1)), (), "Failed"),
 }  # fmt: skip
 
@@ -187,6 +219,10 @@ def test_nothing_is_written_again_when_nothing_changed(name: str) -> None:
 def test_what_is_unknown_ends_nothing(name: str, field: str) -> None:
     state = replace(STATES[name][0], **{field: Unknown("the API server does not answer")})
     plan = decide(state, NOW)
+    if state.session.deleting:
+        # A person has ended it; what may not be purged is what a pod that nobody saw could still write to.
+        assert field != "pods" or not [a for a in plan.actions if isinstance(a, Purge)]
+        return
     known_reasons = {"fenced by a higher epoch", "two pods", "evicted", "backs off for long", "silent for five minutes",
                      "did not drain in time", "drained", "suspended before the agent spoke",
                      "made from an old template and not up yet", "its pod went without us",
@@ -194,9 +230,29 @@ def test_what_is_unknown_ends_nothing(name: str, field: str) -> None:
     if field == "pods" or name not in known_reasons:
         assert not [a for a in plan.actions if isinstance(a, Stop | Forget)]
     if field == "pods":
-        assert plan.actions == ()
+        assert [a for a in plan.actions if not isinstance(a, Hold)] == []
     if field in ("pending", "summary") and "idle" in name:
         assert not [a for a in plan.actions if isinstance(a, Drain)]
+
+
+def test_what_a_session_costs_and_what_was_given_up_is_said() -> None:
+    known = summary(usage=Usage(cost_nano_usd=2_500_000_000), failed_deliveries=1)
+    plan = decide(observed(pods=(pod(),), memory=AWAKE, summary=known, dead_letters=2), NOW)
+    assert plan.status is not None
+    assert plan.status.cost_usd == "2.50"
+    found = {c.type: (c.status, c.message) for c in plan.status.conditions}
+    assert found["DeadLetter"] == ("True", "2 messages were given up and wait among the dead letters")
+    turned = turned_bad((), plan.status.conditions)
+    assert {c.type for c in turned} >= {"DeadLetter", "DeliveryFailed"}
+    assert not [c for c in turned_bad(plan.status.conditions, plan.status.conditions) if c.type == "DeadLetter"]
+
+
+def test_why_the_pod_before_was_replaced_stays_readable() -> None:
+    memory = Memory(crashes=1, crashed_at=NOW - 1, crash="AgentSilent: it said nothing")
+    plan = decide(observed(pods=(pod(2),), memory=memory, pending=1), NOW)
+    assert plan.status is not None
+    [ready] = [c for c in plan.status.conditions if c.type == "Ready"]
+    assert (ready.reason, ready.message) == ("Starting", "the pod before ended: AgentSilent: it said nothing")
 
 
 def test_a_store_that_does_not_answer_starts_nothing_and_says_so() -> None:
@@ -220,12 +276,12 @@ def test_a_volume_is_never_shared_by_two_pods() -> None:
 def test_only_sessions_that_a_message_brings_back_are_forgotten() -> None:
     asleep = decide(observed(), NOW - 200)
     assert asleep.status is not None
-    old = replace(observed(), session=session(status=asleep.status), asleep_ttl_seconds=100)
+    old = replace(observed(), session=session(status=asleep.status), limits=Limits(asleep_ttl=100))
     assert decide(old, NOW).actions == (Forget(),)
     by_hand = replace(old, session=replace(old.session, made_by_operator=False))
     assert decide(by_hand, NOW).actions == ()
     assert decide(replace(old, profile=READY, pending=Unknown("?")), NOW).actions == ()
-    assert decide(replace(old, asleep_ttl_seconds=0), NOW).actions == ()
+    assert decide(replace(old, limits=Limits()), NOW).actions == ()
 
 
 def test_a_problem_of_the_pod_is_named_and_goes_away() -> None:

@@ -16,6 +16,7 @@ PACKAGES = {
     "hermes_operator": "operator",
     "hermes_agent": "agent_image",
     "hermes_gateway": "gateway_image",
+    "hermes_cli": "cli",
 }
 
 

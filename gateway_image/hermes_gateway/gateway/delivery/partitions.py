@@ -1,32 +1,45 @@
-"""Delivers every partition whose lease this gateway can get."""
+"""Delivers this gateway's share of the partitions: those whose lease it gets."""
 
 from __future__ import annotations
 
 import asyncio
 
 import structlog
+from nats.aio.client import Client
 from nats.errors import Error as NatsError
 from nats.js import JetStreamContext
 from nats.js.kv import KeyValue
 
 from hermes_contracts import subjects
+from hermes_gateway.gateway import metrics
 from hermes_gateway.gateway.delivery.deliver import Deliverer
 from hermes_gateway.gateway.delivery.lease import Lease
+from hermes_gateway.gateway.delivery.members import Members
+from hermes_gateway.gateway.delivery.share import Share, fair_share
 
 log = structlog.get_logger()
 
 
-async def deliver_partitions(js: JetStreamContext, instance: str, deliverer: Deliverer) -> None:
+async def deliver_partitions(bus: Client, js: JetStreamContext, instance: str, deliverer: Deliverer) -> None:
     """Run for ever."""
     bucket = await _leases(js)
+    share = Share()
+
+    def changed(replicas: int) -> None:
+        limit = fair_share(subjects.OUT_PARTITIONS, replicas)
+        if limit != share.limit:
+            log.info("delivery.share", replicas=replicas, partitions=limit)
+        share.limit = limit
+        metrics.REPLICAS.set(replicas)
 
     async def deliver(partition: int) -> None:
-        async def work(holder: str) -> None:
-            await deliverer.run(partition, holder)
+        async def work(holder: str, finish: asyncio.Event) -> None:
+            await deliverer.run(partition, holder, finish)
 
-        await Lease(bucket, f"out-{partition}", instance).run(work)
+        await Lease(bucket, f"out-{partition}", instance, share).run(work)
 
     async with asyncio.TaskGroup() as group:
+        group.create_task(Members(bus, bucket, instance, changed).run())
         for partition in range(subjects.OUT_PARTITIONS):
             group.create_task(deliver(partition))
 

@@ -10,9 +10,10 @@ from datetime import UTC, datetime
 import httpx
 
 from hermes_contracts.access import WebhookRoute
-from hermes_contracts.envelopes import Outbound
+from hermes_contracts.envelopes import HEADER_TRACE, Outbound
 from hermes_gateway.gateway.channels.signatures import SIGNATURE, TIMESTAMP, sign
 from hermes_gateway.gateway.delivery.backoff import Verdict, judge_status
+from hermes_gateway.gateway.delivery.deliver import Attempt
 
 Routes = Callable[[], Mapping[str, WebhookRoute]]
 
@@ -34,11 +35,13 @@ class WebhookSender:
         """Close connections."""
         await self._client.aclose()
 
-    async def send(self, outbound: Outbound, attempt: int) -> Verdict:
+    async def send(self, outbound: Outbound, attempt: Attempt) -> Verdict:
         """Make one attempt. Never raises for what the receiver does."""
         route = self._routes().get(outbound.account)
         if route is None:
             return Verdict("failed", f"the webhook {outbound.account} is not configured any more")
+        if outbound.namespace and route.namespace != outbound.namespace:
+            return Verdict("failed", f"the webhook {outbound.account} is not bound to this session's namespace")
         if route.reply_url is None:
             return Verdict("delivered", platform_message_id="none: the webhook has no reply_url")
         body = render_body(outbound)
@@ -46,7 +49,9 @@ class WebhookSender:
         headers = {
             "Content-Type": "application/json",
             "Idempotency-Key": outbound.delivery_id,
-            "Hermes-Delivery-Attempt": str(attempt),
+            "Hermes-Delivery-Attempt": str(attempt.number),
+            **({"Hermes-Delivery-Uncertain": "true"} if attempt.uncertain else {}),
+            **({HEADER_TRACE: attempt.traceparent} if attempt.traceparent else {}),
             TIMESTAMP: str(timestamp),
             SIGNATURE: sign(route.secret, timestamp, body),
         }

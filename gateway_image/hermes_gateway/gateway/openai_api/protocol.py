@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from hermes_contracts.conversation import Usage
+from hermes_gateway.gateway.spending import Spending
 
 
 class ChatMessage(BaseModel):
@@ -61,12 +62,27 @@ class HermesExtension(BaseModel):
     reason: str = ""
 
 
+class PromptTokensDetails(BaseModel):
+    """Which of the prompt's tokens were cheap."""
+
+    cached_tokens: int
+
+
+class CompletionTokensDetails(BaseModel):
+    """Which of the answer's tokens were thinking."""
+
+    reasoning_tokens: int
+
+
 class CompletionUsage(BaseModel):
-    """Tokens of the whole turn, all of its model calls together."""
+    """Tokens of the whole turn, all of its model calls together; `hermes` says more, and what they cost."""
 
     prompt_tokens: int
     completion_tokens: int
     total_tokens: int
+    prompt_tokens_details: PromptTokensDetails
+    completion_tokens_details: CompletionTokensDetails
+    hermes: Spending
 
     @classmethod
     def of(cls, usage: Usage) -> CompletionUsage:
@@ -75,6 +91,9 @@ class CompletionUsage(BaseModel):
             prompt_tokens=usage.input_tokens,
             completion_tokens=usage.output_tokens,
             total_tokens=usage.input_tokens + usage.output_tokens,
+            prompt_tokens_details=PromptTokensDetails(cached_tokens=usage.cached_input_tokens),
+            completion_tokens_details=CompletionTokensDetails(reasoning_tokens=usage.reasoning_tokens),
+            hermes=Spending.of(usage),
         )
 
 

@@ -7,17 +7,18 @@ from typing import Annotated
 from fastapi import APIRouter, Header, Request, Response
 
 from hermes_contracts.projection import ProfileProjection
+from hermes_gateway.gateway.openai_api.calls import Call, CallHeaders, require_profile
 from hermes_gateway.gateway.openai_api.protocol import ChatCompletion, ChatRequest, ModelCard, ModelList
-from hermes_gateway.gateway.openai_api.service import Call, CallHeaders, ChatService, require_profile
+from hermes_gateway.gateway.openai_api.reading import SESSION_HEADER
+from hermes_gateway.gateway.openai_api.service import ChatService
 from hermes_gateway.gateway.profiles import ProfileCache
 from hermes_gateway.gateway.web.callers import ChatCaller, IdempotencyKey, problems
 from hermes_gateway.gateway.web.sse import EventStream
 from hermes_service import tracing
 
-SESSION_HEADER = "X-Hermes-Session-Id"
 
-
-def _answer_headers(call: Call) -> dict[str, str]:
+def answer_headers(call: Call) -> dict[str, str]:
+    """Say where an answer belongs."""
     return {SESSION_HEADER: call.client_id, "Hermes-Session": call.route.sid, "Hermes-Message-Id": call.inbound.update_id}
 
 
@@ -57,18 +58,14 @@ def build_router(chat: ChatService, profiles: ProfileCache) -> APIRouter:
     ) -> Response:
         """Send the last message of the request to the agent and return its answer, whole or streamed."""
         headers = CallHeaders(session, idempotency_key, tracing.accept(traceparent))
-        call = await chat.begin(caller, body, headers)
-
-        async def close() -> None:
-            if call.watch is not None:
-                await call.watch.close()
-
-        if body.stream:
-            return EventStream(chat.stream(call), close=close, headers=_answer_headers(call))
+        begun = await chat.begin(caller, body, headers)
+        call = begun.call
+        if begun.stream:
+            return EventStream(chat.stream(begun), close=call.close, headers=answer_headers(call))
         try:
-            completion = await chat.answer(call, request.is_disconnected)
+            completion = await chat.answer(begun, request.is_disconnected)
         finally:
-            await close()
-        return Response(completion.model_dump_json(), media_type="application/json", headers=_answer_headers(call))
+            await call.close()
+        return Response(completion.model_dump_json(), media_type="application/json", headers=answer_headers(call))
 
     return router

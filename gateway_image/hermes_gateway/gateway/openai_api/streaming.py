@@ -10,14 +10,19 @@ from hermes_gateway.gateway.openai_api.protocol import CompletionUsage, HermesEx
 from hermes_gateway.gateway.web.sse import frame
 
 SEPARATOR = "\n\n"
+BEGINS_ANEW = f"{SEPARATOR}[The answer begins anew.]{SEPARATOR}"
+"""Stands between text that turned out void and the text instead of it: what was streamed cannot be taken back."""
 TOOL_EVENT = "hermes.tool.progress"
+REMARK_EVENTS = {"notice": "hermes.notice", "restart": "hermes.restart"}
 
 
 class AnswerText:
     """Decides which text to send next. Text comes in segments (a model call each); the last one should be the answer.
 
-    A lost delta, or a model call that began again after a crash, leaves a segment that cannot be continued blindly:
-    nothing more of it is sent until the stored answer says what it should have been.
+    A model call may begin again, after a crash or with another model. While it repeats what was sent, nothing is sent;
+    then only what goes beyond; and when it says something else, a note and the whole new text.
+    A lost delta leaves a segment that cannot be continued blindly: nothing more of it is sent until the stored answer says
+    what it should have been.
     """
 
     def __init__(self) -> None:
@@ -46,6 +51,8 @@ class AnswerText:
         self._sequence = delta.sequence
         if delta.kind == "tool_started":
             self._end_segment()
+        elif delta.kind == "restart":
+            self._repeated, self._broken = "", False
         if delta.kind != "text" or not delta.text or self._broken:
             return ""
         return self._say(delta.text)
@@ -74,7 +81,7 @@ class AnswerText:
             new = self._repeated[len(self._segment) :]
             out = self._joined(new) if not self._segment else new
         else:
-            out = SEPARATOR + self._repeated
+            out = BEGINS_ANEW + self._repeated
         self._segment, self._anything = self._repeated, True
         return out
 
@@ -104,6 +111,10 @@ class Chunks:
         state = "started" if delta.kind == "tool_started" else "finished"
         progress = {"tool": delta.tool[:200], "call_id": delta.call_id[:200], "state": state}
         return frame({**self._chunk({}, None), "hermes": {"tool": progress}}, event=TOOL_EVENT)
+
+    def remark(self, delta: Delta) -> bytes:
+        """A sentence on what goes on, or that the answer begins again; an empty delta, as for tools."""
+        return frame({**self._chunk({}, None), "hermes": {delta.kind: delta.text[:2000]}}, event=REMARK_EVENTS[delta.kind])
 
     def last(self, extension: HermesExtension, usage: Usage) -> list[bytes]:
         """The chunk that ends the answer, then the usage if it was asked for."""

@@ -11,10 +11,14 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from hermes_contracts.conversation import Part, Role, Usage
-from hermes_contracts.envelopes import MAX_TEXT_CHARACTERS
+from hermes_contracts.envelopes import MAX_TEXT_CHARACTERS, ConversationId
 from hermes_contracts.names import SID_PATTERN
 from hermes_contracts.store_api import OwnedSession, StoredMessage, Turn
+from hermes_gateway.gateway.pictures import MAX_PICTURES, PictureUrl
+from hermes_gateway.gateway.spending import Spending
 from hermes_gateway.gateway.web.errors import ApiError
+
+_MAX_COMMAND_CHARACTERS = 16_000
 
 
 class _Body(BaseModel):
@@ -31,9 +35,29 @@ class CreateSession(_Body):
 
 
 class PostMessage(_Body):
-    """A message to a session."""
+    """A message to a session: text, pictures, or both."""
 
-    text: Annotated[str, StringConstraints(min_length=1, max_length=MAX_TEXT_CHARACTERS, pattern=r"\S")]
+    text: Annotated[str, StringConstraints(max_length=MAX_TEXT_CHARACTERS)] = ""
+    images: Annotated[list[str], Field(max_length=MAX_PICTURES)] = Field(default_factory=list)
+    """`data:` URLs of PNG, JPEG, GIF or WebP pictures, at most 8 MiB each."""
+
+    def pictures(self) -> tuple[PictureUrl, ...]:
+        """Return the pictures, not decoded yet."""
+        return tuple(PictureUrl(f"images.{n}", url) for n, url in enumerate(self.images))
+
+
+class Directive(_Body):
+    """What a running turn is told."""
+
+    text: Annotated[str, StringConstraints(min_length=1, max_length=_MAX_COMMAND_CHARACTERS, pattern=r"\S")]
+
+
+class Compress(_Body):
+    """Which conversation to compact; without one, the session's own."""
+
+    conversation: ConversationId | None = None
+    focus: Annotated[str, StringConstraints(max_length=_MAX_COMMAND_CHARACTERS)] = ""
+    """What the summary should keep above all."""
 
 
 class SessionView(BaseModel):
@@ -50,7 +74,7 @@ class SessionView(BaseModel):
     last_activity: float
     turns: int
     running_turns: int
-    usage: Usage
+    usage: Spending
 
     @classmethod
     def of(cls, session: OwnedSession) -> SessionView:
@@ -60,8 +84,9 @@ class SessionView(BaseModel):
             id=session.sid,
             client_id=session.key.get("chat", "") if channel == "api" else "",
             channel=channel,
+            usage=Spending.of(session.usage),
             **session.model_dump(
-                include={"namespace", "profile", "title", "created_at", "last_activity", "turns", "running_turns", "usage"}
+                include={"namespace", "profile", "title", "created_at", "last_activity", "turns", "running_turns"}
             ),
         )
 
@@ -107,7 +132,7 @@ class TurnView(BaseModel):
     turn: str = ""
     reply: str = ""
     reason: str = ""
-    usage: Usage = Usage()
+    usage: Spending = Spending.of(Usage())
 
     @classmethod
     def of(cls, session: str, message_id: str, turn: Turn) -> TurnView:
@@ -121,12 +146,12 @@ class TurnView(BaseModel):
             turn=turn.turn_id,
             reply=turn.reply,
             reason=turn.reason,
-            usage=turn.usage,
+            usage=Spending.of(turn.usage),
         )
 
 
-class StopAnswer(BaseModel):
-    """A stop was recorded; `result` is there when the agent has carried it out already."""
+class CommandAnswer(BaseModel):
+    """A command was recorded; `result` says what became of it, once the agent has carried it out."""
 
     command_id: str
     result: str | None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 
@@ -16,6 +17,7 @@ from hermes_contracts import subjects
 from hermes_contracts.errors import ErrorCode, HermesError
 from hermes_gateway.gateway.hub import Listener, SubjectHub
 from hermes_gateway.gateway.turns import parse_delta, parse_event
+from hermes_gateway.gateway.web.errors import ApiError
 from hermes_gateway.gateway.web.sse import HEARTBEAT, frame
 
 log = structlog.get_logger()
@@ -98,6 +100,13 @@ class SessionStream:
         self._frames: asyncio.Queue[bytes | None] = asyncio.Queue(64)
         self._listener: Listener | None = None
         self._tasks: list[asyncio.Task[None]] = []
+        self._leaving = False
+
+    def leave(self) -> None:
+        """End the frames: the client comes again, to another replica, with the number of the last event it has."""
+        self._leaving = True
+        with contextlib.suppress(asyncio.QueueFull):
+            self._frames.put_nowait(None)
 
     async def open(self) -> None:
         """Begin to listen. Raises HermesError UNAVAILABLE."""
@@ -109,9 +118,15 @@ class SessionStream:
 
     async def close(self) -> None:
         """Stop listening."""
+        left = {task for task in self._tasks if not task.done()}
+        while left:
+            # More than once, because the bus's client library can lose a cancellation that meets the end of a wait.
+            for task in left:
+                task.cancel()
+            _, left = await asyncio.wait(left, timeout=_TICK_SECONDS)
         for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+            if not task.cancelled() and (error := task.exception()) is not None:
+                log.error("events.stream_failed", exc_info=error)
         if self._listener is not None:
             await self._listener.close()
 
@@ -119,7 +134,7 @@ class SessionStream:
         """Give out frames while the client is there."""
         # The first bytes tell the client that the stream is open, whenever the first event comes.
         yield HEARTBEAT
-        while not any(task.done() for task in self._tasks):
+        while not self._leaving and not any(task.done() for task in self._tasks):
             try:
                 async with asyncio.timeout(self._heartbeat_seconds):
                     piece = await self._frames.get()
@@ -134,6 +149,33 @@ class SessionStream:
     async def _relay_deltas(self, listener: Listener) -> None:
         while True:
             await self._frames.put(render_delta((await listener.queue.get()).data))
+
+
+class OpenStreams:
+    """The event streams of this replica, counted, and ended together when it leaves."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._streams: set[SessionStream] = set()
+        self._leaving = False
+
+    def add(self, stream: SessionStream) -> None:
+        """Take a stream in. Raises ApiError 503 when there are too many, or this replica leaves."""
+        if self._leaving:
+            raise ApiError(503, "this gateway is shutting down", code="unavailable", retry_after_seconds=1)
+        if len(self._streams) >= self._most:
+            raise ApiError(503, "too many event streams are open here; try again", retry_after_seconds=5)
+        self._streams.add(stream)
+
+    def discard(self, stream: SessionStream) -> None:
+        """Forget a stream."""
+        self._streams.discard(stream)
+
+    def leave(self) -> None:
+        """End all streams, and take no more."""
+        self._leaving = True
+        for stream in self._streams:
+            stream.leave()
 
 
 def render_event(sequence: int, data: bytes) -> bytes | None:

@@ -8,30 +8,32 @@ from fastapi import APIRouter, Header, Query, Response
 from nats.aio.client import Client
 from nats.js import JetStreamContext
 
-from hermes_contracts import subjects
+from hermes_contracts import names, subjects
+from hermes_contracts.store_api import CommandKind
 from hermes_gateway.gateway.hub import SubjectHub
 from hermes_gateway.gateway.sessions_api.protocol import (
+    CommandAnswer,
+    Compress,
     CreateSession,
+    Directive,
     PostMessage,
     SessionPage,
     SessionView,
-    StopAnswer,
     TranscriptEntry,
     TranscriptPage,
     TurnView,
 )  # fmt: skip
-from hermes_gateway.gateway.sessions_api.replay import EventFeed, SessionStream
+from hermes_gateway.gateway.sessions_api.replay import EventFeed, OpenStreams, SessionStream
 from hermes_gateway.gateway.sessions_api.service import SessionsService
 from hermes_gateway.gateway.web.callers import IdempotencyKey, Problem, SessionsCaller, problems
-from hermes_gateway.gateway.web.errors import ApiError
 from hermes_gateway.gateway.web.sse import EventStream
 from hermes_service import tracing
 
-_MAX_EVENT_STREAMS = 200
-
 _EVENT_STREAM: Problem = {200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}, "description": "Events"}}
+_COMMAND: Problem = {**problems(404, 409, 503), 200: {"model": CommandAnswer}}
 
 Wait = Annotated[float, Query(ge=0, le=600, description="Seconds to wait for the answer")]
+CommandWait = Annotated[float | None, Query(ge=0, le=600, description="Seconds to wait for the result; 2 without it")]
 Trace = Annotated[str | None, Header(include_in_schema=False)]
 
 
@@ -88,7 +90,7 @@ def build_router(sessions: SessionsService) -> APIRouter:
     ) -> TurnView:
         """Send a message: 202 with its id, or 200 with the answer if it comes within `wait` seconds."""
         trace = tracing.accept(traceparent)
-        message_id, watch = await sessions.post(caller, id, body.text, idempotency_key, trace, watched=wait > 0)
+        message_id, watch = await sessions.post(caller, id, body, idempotency_key, trace, watched=wait > 0)
         if watch is None:
             return TurnView(session=id, message_id=message_id, state="waiting")
         try:
@@ -103,27 +105,80 @@ def build_router(sessions: SessionsService) -> APIRouter:
         """Show what became of a message, by the id that sending it returned."""
         return await sessions.turn(caller, id, message_id)
 
-    @router.post("/{id}/stop", status_code=202, responses={200: {"model": StopAnswer}})
+    add_commands(router, sessions)
+    return router
+
+
+def add_commands(router: APIRouter, sessions: SessionsService) -> None:
+    """Add the routes that tell a session's agent something beside its messages: 200 when it is done, 202 when not yet."""
+
+    def answered(answer: CommandAnswer, response: Response) -> CommandAnswer:
+        response.status_code = 202 if answer.result is None else 200
+        return answer
+
+    @router.post("/{id}/stop", status_code=202, responses=_COMMAND)
     async def stop_session(
         id: str,  # noqa: A002
         caller: SessionsCaller,
         response: Response,
+        wait: CommandWait = None,
         idempotency_key: IdempotencyKey = None,
-    ) -> StopAnswer:
+    ) -> CommandAnswer:
         """Stop what the session's agent is doing: 200 when it has stopped, 202 when it has only been told."""
-        answer = await sessions.stop(caller, id, idempotency_key)
-        response.status_code = 202 if answer.result is None else 200
-        return answer
+        return answered(await sessions.command(caller, id, CommandKind.STOP, {}, idempotency_key, wait), response)
 
-    return router
+    @router.post("/{id}/steer", status_code=202, responses=_COMMAND)
+    async def steer_session(
+        id: str,  # noqa: A002
+        body: Directive,
+        caller: SessionsCaller,
+        response: Response,
+        wait: CommandWait = None,
+        idempotency_key: IdempotencyKey = None,
+    ) -> CommandAnswer:
+        """Tell the running turn something without ending it: the model reads it after its next tool result."""
+        said = {"text": body.text}
+        return answered(await sessions.command(caller, id, CommandKind.STEER, said, idempotency_key, wait), response)
+
+    @router.post("/{id}/redirect", status_code=202, responses=_COMMAND)
+    async def redirect_session(
+        id: str,  # noqa: A002
+        body: Directive,
+        caller: SessionsCaller,
+        response: Response,
+        wait: CommandWait = None,
+        idempotency_key: IdempotencyKey = None,
+    ) -> CommandAnswer:
+        """Give the running turn another goal: what it does now is dropped, the turn goes on with this."""
+        said = {"text": body.text}
+        return answered(await sessions.command(caller, id, CommandKind.REDIRECT, said, idempotency_key, wait), response)
+
+    @router.post("/{id}/compress", status_code=202, responses=_COMMAND)
+    async def compress_session(
+        id: str,  # noqa: A002
+        caller: SessionsCaller,
+        response: Response,
+        body: Compress | None = None,
+        wait: CommandWait = None,
+        idempotency_key: IdempotencyKey = None,
+    ) -> CommandAnswer:
+        """Compact a conversation: the agent sums up its older part, once no turn runs."""
+        asked = body or Compress()
+        said = {"conversation": asked.conversation or names.conversation_id(id), "focus": asked.focus}
+        return answered(await sessions.command(caller, id, CommandKind.COMPRESS, said, idempotency_key, wait), response)
 
 
 def build_events_router(
-    sessions: SessionsService, bus: Client, js: JetStreamContext, hub: SubjectHub, *, heartbeat_seconds: float
+    sessions: SessionsService,
+    bus: Client,
+    js: JetStreamContext,
+    hub: SubjectHub,
+    streams: OpenStreams,
+    *,
+    heartbeat_seconds: float,
 ) -> APIRouter:
     """Build the route of the event stream."""
     router = APIRouter(prefix="/api/sessions", tags=["Sessions"], responses=problems(404, 503))
-    open_streams: set[SessionStream] = set()
 
     @router.get("/{id}/events", response_class=Response, responses=_EVENT_STREAM)
     async def watch_session(
@@ -136,16 +191,19 @@ def build_events_router(
     ) -> Response:
         """Watch a session: its durable events, numbered, as server-sent events."""
         await sessions.get(caller, id)
-        if len(open_streams) >= _MAX_EVENT_STREAMS:
-            raise ApiError(503, "too many event streams are open here; try again", retry_after_seconds=5)
         feed = EventFeed(bus, js, id, last_event_id)
         stream = SessionStream(feed, hub, subjects.deltas_of(id) if deltas else None, heartbeat_seconds)
-        await stream.open()
-        open_streams.add(stream)
 
         async def close() -> None:
-            open_streams.discard(stream)
+            streams.discard(stream)
             await stream.close()
+
+        streams.add(stream)
+        try:
+            await stream.open()
+        except BaseException:
+            await close()
+            raise
 
         return EventStream(stream.frames(), close=close)
 

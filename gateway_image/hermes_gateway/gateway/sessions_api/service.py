@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Mapping
 
 from hermes_contracts.access import ApiKeyRecord
 from hermes_contracts.envelopes import Inbound, Route
@@ -31,14 +31,16 @@ from hermes_contracts.store_api import (
 )  # fmt: skip
 from hermes_gateway.gateway.idempotency import IdempotencyKeys, fingerprint, parse_update_id
 from hermes_gateway.gateway.ingest import message_for, route_to
+from hermes_gateway.gateway.openai_api.calls import CHANNEL, require_profile
 from hermes_gateway.gateway.openai_api.reading import is_session_id, new_client_id, parse_session_header
-from hermes_gateway.gateway.openai_api.service import CHANNEL, require_profile
+from hermes_gateway.gateway.pictures import Picture, read_pictures, store_pictures
 from hermes_gateway.gateway.profiles import ProfileCache
 from hermes_gateway.gateway.sessions_api.protocol import (
+    CommandAnswer,
     CreateSession,
+    PostMessage,
     SessionPage,
     SessionView,
-    StopAnswer,
     TurnView,
     parse_cursor,
     render_cursor,
@@ -47,9 +49,8 @@ from hermes_gateway.gateway.turns import Answer, GatewayLeaves, Turns, Watch
 from hermes_gateway.gateway.web.errors import ApiError
 from hermes_service.rpc import StoreClient
 
-_STOP_POLL_SECONDS = 0.1
-
-Gone = Callable[[], Awaitable[bool]]
+_FIRST_POLL_SECONDS = 0.1
+_LONGEST_POLL_SECONDS = 1.0
 
 
 class SessionsService:
@@ -62,13 +63,13 @@ class SessionsService:
         keys: IdempotencyKeys,
         store: StoreClient,
         *,
-        stop_wait_seconds: float,
+        command_wait_seconds: float,
     ) -> None:
         self._profiles = profiles
         self._turns = turns
         self._keys = keys
         self._store = store
-        self._stop_wait_seconds = stop_wait_seconds
+        self._command_wait_seconds = command_wait_seconds
 
     async def create(self, caller: ApiKeyRecord, body: CreateSession) -> SessionView:
         """Make a session, or return the one with this client id."""
@@ -109,9 +110,12 @@ class SessionsService:
         return await self._store.call(TRANSCRIPT, TranscriptRequest(sid=sid, owner=caller.owner, after=after, limit=limit))
 
     async def post(
-        self, caller: ApiKeyRecord, sid: str, text: str, key: str | None, traceparent: str, *, watched: bool
+        self, caller: ApiKeyRecord, sid: str, body: PostMessage, key: str | None, traceparent: str, *, watched: bool
     ) -> tuple[str, Watch | None]:
         """Put a message on the bus; returns its id, and the watch of its turn, which the caller closes."""
+        if not body.text.strip() and not body.images:
+            raise ApiError(400, "text: is empty, and there are no images", code="invalid_value", param="text")
+        pictures = await read_pictures(body.pictures())
         session = await self.get(caller, sid)
         if session.key.get("channel") != CHANNEL:
             where = session.key.get("channel")
@@ -121,7 +125,8 @@ class SessionsService:
         if route.sid != sid:
             # Its namespace was deleted and made again: what is stored belongs to a Profile that is gone.
             raise not_found(sid)
-        inbound = await self._message(caller, route, text, key)
+        inbound = await self._message(caller, route, body.text, pictures, key)
+        await store_pictures(self._store, sid, pictures)
         if watched:
             return inbound.update_id, await self._turns.submit(route, inbound, traceparent, deltas=False)
         await self._turns.post(route, inbound, traceparent)
@@ -157,31 +162,50 @@ class SessionsService:
         state = "running" if watch.turn_id else "waiting"
         return TurnView(session=sid, message_id=message_id, state=state, turn=watch.turn_id)
 
-    async def stop(self, caller: ApiKeyRecord, sid: str, key: str | None) -> StopAnswer:
-        """Record a stop and give the agent a moment to carry it out."""
+    async def command(
+        self,
+        caller: ApiKeyRecord,
+        sid: str,
+        kind: CommandKind,
+        arguments: Mapping[str, str],
+        key: str | None,
+        wait_seconds: float | None,
+    ) -> CommandAnswer:
+        """Record a command and give the agent a while to carry it out."""
         await self.get(caller, sid)
-        update_id = parse_update_id(key, "Idempotency-Key") if key is not None else secrets.token_hex(16)
+        update_id = secrets.token_hex(16)
+        if key is not None:
+            update_id = parse_update_id(key, "Idempotency-Key")
+            content = fingerprint("command", sid, kind, *(f"{name}={value}" for name, value in sorted(arguments.items())))
+            await self._keys.claim(caller.namespace, caller.owner, update_id, content)
         request = PutCommandRequest(
-            sid=sid, owner=caller.owner, account=caller.owner, update_id=update_id, kind=CommandKind.STOP
+            sid=sid, owner=caller.owner, account=caller.owner, update_id=update_id, kind=kind, arguments=dict(arguments)
         )
-        deadline = time.monotonic() + self._stop_wait_seconds
+        deadline = time.monotonic() + (self._command_wait_seconds if wait_seconds is None else wait_seconds)
+        pause = _FIRST_POLL_SECONDS
         while True:
             reply = await self._store.call(PUT_COMMAND, request)
-            if reply.result is not None or time.monotonic() >= deadline:
-                return StopAnswer(command_id=reply.command_id, result=reply.result)
-            await asyncio.sleep(_STOP_POLL_SECONDS)
+            left = deadline - time.monotonic()
+            if reply.result is not None or left <= 0 or self._turns.leaving:
+                return CommandAnswer(command_id=reply.command_id, result=reply.result)
+            await asyncio.sleep(min(pause, left))
+            pause = min(pause * 1.3, _LONGEST_POLL_SECONDS)
 
     async def delete(self, caller: ApiKeyRecord, sid: str) -> None:
         """Delete a session and all it holds."""
         await self.get(caller, sid)
         await self._store.call(DELETE_SESSION, OwnedSessionRequest(sid=sid, owner=caller.owner))
 
-    async def _message(self, caller: ApiKeyRecord, route: Route, text: str, key: str | None) -> Inbound:
+    async def _message(
+        self, caller: ApiKeyRecord, route: Route, text: str, pictures: tuple[Picture, ...], key: str | None
+    ) -> Inbound:
+        images = tuple(picture.part for picture in pictures)
         if key is None:
-            return message_for(route, update_id=secrets.token_hex(16), text=text)
+            return message_for(route, update_id=secrets.token_hex(16), text=text, images=images)
         update_id = parse_update_id(key, "Idempotency-Key")
-        await self._keys.claim(caller.namespace, caller.owner, update_id, fingerprint(route.sid, "", text))
-        return message_for(route, update_id=update_id, text=text)
+        content = fingerprint(route.sid, "", text, *(image.media_id for image in images))
+        await self._keys.claim(caller.namespace, caller.owner, update_id, content)
+        return message_for(route, update_id=update_id, text=text, images=images)
 
 
 def not_found(sid: str) -> ApiError:

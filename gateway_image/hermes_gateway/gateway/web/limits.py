@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -16,18 +17,78 @@ Gate = Callable[[Scope], None]
 """Looks at a request before its body is read; raises ApiError to refuse it."""
 
 
+class BodyBudget:
+    """Bytes of bodies in flight, by caller and together: neither one key nor all of them may fill the memory."""
+
+    def __init__(self, per_caller: int, together: int) -> None:
+        self._per_caller = per_caller
+        self._together = together
+        self._held: dict[str, int] = {}
+        self._all = 0
+
+    def charge(self, caller: str, size: int) -> None:
+        """Count bytes for a caller. Raises ApiError 429 when the caller has too many in flight, 503 when all have."""
+        held = self._held.get(caller, 0) + size
+        if held > self._per_caller:
+            mine = f"calls of this key hold more than {self._per_caller} bytes of request bodies: wait for their answers"
+            raise ApiError(429, mine, code="too_many_bytes_in_flight", retry_after_seconds=2)
+        if self._all + size > self._together:
+            busy = "too many large calls are in flight here; try again"
+            raise ApiError(503, busy, code="too_many_bytes_in_flight", retry_after_seconds=2)
+        self._held[caller] = held
+        self._all += size
+
+    def release(self, caller: str, size: int) -> None:
+        """Give counted bytes back."""
+        self._all -= size
+        left = self._held.get(caller, 0) - size
+        if left > 0:
+            self._held[caller] = left
+        else:
+            self._held.pop(caller, None)
+
+
+@dataclass
+class _Charge:
+    """What one request has been charged for its body."""
+
+    budget: BodyBudget | None
+    caller: str
+    size: int = 0
+
+    def add(self, size: int) -> None:
+        if self.budget is not None and size:
+            self.budget.charge(self.caller, size)
+            self.size += size
+
+    def release(self) -> None:
+        if self.budget is not None and self.size:
+            self.budget.release(self.caller, self.size)
+            self.size = 0
+
+
 class Guard:
     """Lets a request pass the gate, then reads its whole body within size and time, then hands it on.
 
     Refusing before reading keeps people without a key from making us parse what they send.
     """
 
-    def __init__(self, app: ASGIApp, *, listener: str, max_bytes: int, timeout_seconds: float, gate: Gate) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        listener: str,
+        max_bytes: int,
+        timeout_seconds: float,
+        gate: Gate,
+        budget: BodyBudget | None = None,
+    ) -> None:
         self._app = app
         self._listener = listener
         self._max_bytes = max_bytes
         self._timeout_seconds = timeout_seconds
         self._gate = gate
+        self._budget = budget
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request."""
@@ -40,18 +101,30 @@ class Guard:
                 metrics.REQUESTS.labels(self._listener, f"{message['status'] // 100}xx").inc()
             await send(message)
 
+        charge = _Charge(self._budget, "")
+        try:
+            body = await self._admit(scope, receive, counting, charge)
+            if body is not None:
+                # Charged for until the answer is out: the framework holds the body as long as its handler runs.
+                await self._app(scope, _replay(body, receive), counting)
+        finally:
+            charge.release()
+
+    async def _admit(self, scope: Scope, receive: Receive, send: Send, charge: _Charge) -> bytes | None:
+        """Return the body of a request that may pass; None when it was refused, which is answered, or the client left."""
         incoming = _Incoming(receive)
         try:
             self._gate(scope)
-            body = await self._read(scope, incoming)
+            # Requests that need no key share one account.
+            charge.caller = getattr(scope.get("state", {}).get("caller"), "id", "")
+            return await self._read(scope, incoming, charge)
         except ApiError as error:
+            charge.release()
             whole = await self._discard(incoming)
-            await error.response({} if whole else {"Connection": "close"})(scope, receive, counting)
-            return
-        if body is not None:
-            await self._app(scope, _replay(body, receive), counting)
+            await error.response({} if whole else {"Connection": "close"})(scope, receive, send)
+            return None
 
-    async def _read(self, scope: Scope, incoming: _Incoming) -> bytes | None:
+    async def _read(self, scope: Scope, incoming: _Incoming, charge: _Charge) -> bytes | None:
         """Return the body; None when the client went away."""
         for name, value in scope["headers"]:
             if name == b"content-length" and value.isdigit() and int(value) > self._max_bytes:
@@ -65,6 +138,7 @@ class Guard:
                     size += len(piece)
                     if size > self._max_bytes:
                         raise self._too_large()
+                    charge.add(len(piece))
                     pieces.append(piece)
         except TimeoutError:
             seconds = self._timeout_seconds

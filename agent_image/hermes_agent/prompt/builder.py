@@ -1,0 +1,59 @@
+"""`PromptBuilder` for one session: the Profile's facts, what the workspace says, the tools' schemas."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+
+from hermes_agent.prompt import tiers
+from hermes_agent.prompt.facts import Facts, Workspace
+from hermes_agent.prompt.gather import gather
+from hermes_agent.prompt.reading import WorkspaceFiles
+from hermes_agent.tools.base import AnyTool
+from hermes_contracts.agent_config import AgentConfig
+from hermes_contracts.envelopes import Inbound
+from hermes_contracts.store_api import FrozenPrompt
+
+
+class SessionPrompts:
+    """Builds prompts for a session's conversations. Without `files` nothing is read from the workspace."""
+
+    def __init__(
+        self,
+        config: AgentConfig,
+        tools: Mapping[str, AnyTool],
+        files: WorkspaceFiles | None = None,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self._config = config
+        self._tools = dict(sorted(tools.items()))
+        self._files = files
+        self._now = now
+
+    async def build(self, inbound: Inbound) -> FrozenPrompt:
+        """Return the prompt of a new conversation."""
+        return await self._prompt(inbound.channel, inbound.instructions)
+
+    async def rebuild(self, system: str) -> FrozenPrompt:
+        """Return the prompt anew, with the channel and the caller's instructions of `system`."""
+        return await self._prompt(tiers.channel_in(system), tiers.instructions_in(system))
+
+    async def _prompt(self, channel: str, instructions: str) -> FrozenPrompt:
+        config = self._config
+        workspace = Workspace()
+        if self._files is not None and self._tools:
+            limit = config.context_file_characters if config.context_files else 0
+            workspace = await gather(self._files, config.workspace_path, max_characters=limit)
+        facts = Facts(
+            persona=config.persona,
+            tools=frozenset(self._tools),
+            workspace_path=config.workspace_path,
+            today=self._now(),
+            profile=config.profile,
+            model=config.model,
+            channel=channel,
+            hint=config.platform_hints.get(channel, ""),
+            instructions=instructions,
+            workspace=workspace,
+        )
+        return FrozenPrompt(system=tiers.build(facts), tools=tuple(tool.spec() for tool in self._tools.values()))

@@ -1,0 +1,1 @@
+"""The gateway's HTTP API, as docs/api.md describes it."""

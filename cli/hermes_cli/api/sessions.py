@@ -1,0 +1,154 @@
+"""The calls on sessions and Profiles, with types."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from typing import TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from hermes_cli.api.client import Api
+from hermes_cli.api.shapes import (
+    SESSION_ID,
+    Entry,
+    Model,
+    ModelList,
+    Session,
+    SessionPage,
+    Told,
+    TranscriptPage,
+    Turn,
+)  # fmt: skip
+from hermes_cli.errors import CliError, ExitCode, refused, unreachable, usage
+
+_PAGE = 100
+_MOST_SEARCHED = 2000
+
+S = TypeVar("S", bound=BaseModel)
+
+
+def _shape(kind: type[S], found: object) -> S:
+    try:
+        return kind.model_validate(found)
+    except ValidationError as error:
+        what = f"the gateway's answer is not what this client knows ({kind.__name__})"
+        raise unreachable(what, "check the address, and the versions of both") from error
+
+
+async def list_sessions(api: Api, *, profile: str | None = None, most: int = _PAGE) -> AsyncIterator[Session]:
+    """Yield sessions, newest activity first, `most` of them."""
+    cursor: str | None = None
+    given = 0
+    while given < most:
+        params = {"limit": str(min(_PAGE, most - given))}
+        params |= {"profile": profile} if profile else {}
+        params |= {"cursor": cursor} if cursor else {}
+        page = _shape(SessionPage, await api.call("GET", "/api/sessions", params=params))
+        for session in page.data:
+            yield session
+        given += len(page.data)
+        cursor = page.next_cursor
+        if cursor is None:
+            return
+
+
+async def get_session(api: Api, sid: str) -> Session:
+    """Return a session by its id."""
+    return _shape(Session, await api.call("GET", f"/api/sessions/{sid}"))
+
+
+async def make_session(api: Api, profile: str, *, client_id: str | None = None, title: str = "") -> Session:
+    """Make a session, or return the one that has this client id."""
+    body = {"profile": profile, "title": title} | ({"id": client_id} if client_id else {})
+    return _shape(Session, await api.call("POST", "/api/sessions", body=body))
+
+
+async def find_session(api: Api, word: str) -> Session:
+    """Return the one session that a person means: by id, client id, or the beginning of an id. Raises CliError."""
+    if SESSION_ID.match(word):
+        return await get_session(api, word)
+    close: list[Session] = []
+    async for session in list_sessions(api, most=_MOST_SEARCHED):
+        if session.client_id == word:
+            return session
+        if len(word) >= 4 and session.id.startswith(word):
+            close.append(session)
+    if not close:
+        raise refused(f"no session {word!r}", "see hermes sessions list")
+    if len(close) > 1:
+        raise usage(f"{len(close)} sessions begin with {word!r}", "give more of the id")
+    return close[0]
+
+
+async def transcript(api: Api, sid: str) -> AsyncIterator[Entry]:
+    """Yield a session's messages, oldest first."""
+    after = 0
+    while True:
+        params = {"after": str(after), "limit": str(_PAGE)}
+        page = _shape(TranscriptPage, await api.call("GET", f"/api/sessions/{sid}/messages", params=params))
+        for entry in page.data:
+            yield entry
+            after = entry.sequence
+        if not page.has_more or not page.data:
+            return
+
+
+async def post_message(
+    api: Api, sid: str, text: str, images: Sequence[str], idempotency_key: str, *, patience_seconds: float
+) -> str:
+    """Send a message and return its id. With the same key it is one message, however often it is sent."""
+    body = {"text": text, **({"images": list(images)} if images else {})}
+    found = await api.call(
+        "POST",
+        f"/api/sessions/{sid}/messages",
+        body=body,
+        idempotency_key=idempotency_key,
+        patience_seconds=patience_seconds,
+    )
+    return _shape(Turn, found).message_id
+
+
+async def get_turn(api: Api, sid: str, message_id: str, *, patience_seconds: float = 0) -> Turn:
+    """Return what became of a message."""
+    found = await api.call("GET", f"/api/sessions/{sid}/turns/{message_id}", patience_seconds=patience_seconds)
+    return _shape(Turn, found)
+
+
+async def tell(api: Api, sid: str, command: str, body: dict[str, str] | None, *, wait_seconds: float) -> str | None:
+    """Give a command (`stop`, `steer`, `redirect`, `compress`); returns what became of it, None when it is under way."""
+    found = await api.call(
+        "POST",
+        f"/api/sessions/{sid}/{command}",
+        body=body,
+        params={"wait": f"{wait_seconds:g}"},
+        wait_seconds=wait_seconds,
+    )
+    return _shape(Told, found).result
+
+
+async def delete_session(api: Api, sid: str) -> None:
+    """Delete a session with all it holds."""
+    await api.call("DELETE", f"/api/sessions/{sid}")
+
+
+async def list_profiles(api: Api) -> list[Model]:
+    """Return the Profiles that the key may use."""
+    return _shape(ModelList, await api.call("GET", "/v1/models")).data
+
+
+async def pick_profile(api: Api, named: str | None) -> str:
+    """Return the Profile of a new session: the named one, the only one, or `default`. Raises CliError."""
+    if named:
+        return named
+    try:
+        known = [model.id for model in await list_profiles(api)]
+    except CliError as error:
+        # A key for sessions only may not list them.
+        if error.code is ExitCode.REFUSED:
+            return "default"
+        raise
+    if "default" in known or not known:
+        return "default"
+    if len(known) > 1:
+        raise usage("which Profile?", f"give --profile, one of: {', '.join(known)}")
+    return known[0]

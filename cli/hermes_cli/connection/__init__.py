@@ -1,0 +1,1 @@
+"""Finds the gateway: an address, a context of the configuration file, or a release on a cluster."""

@@ -1,0 +1,1 @@
+"""Prints: rich on a terminal, plain into a pipe, JSON when asked."""

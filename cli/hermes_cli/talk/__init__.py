@@ -1,0 +1,1 @@
+"""Holds a conversation: sends messages, follows their turns, shows what happens."""

@@ -1,0 +1,178 @@
+"""A conversation as it goes: which session, what runs, and what each command does. Knows no keyboard."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from hermes_cli.api.client import Api
+from hermes_cli.api.sessions import find_session, get_session, list_sessions, make_session, tell
+from hermes_cli.api.shapes import Session, Turn
+from hermes_cli.errors import CliError
+from hermes_cli.show.text import ago, dollars, one_line
+from hermes_cli.talk.conversation import ask
+from hermes_cli.talk.pictures import read_picture
+from hermes_cli.talk.screen import Screen
+from hermes_cli.talk.slash import Slash, help_lines, message_of, parse_line
+
+_COMMAND_SECONDS = 5.0
+_COMPRESS_SECONDS = 300.0
+_PARTING_SECONDS = 1.0
+_SHOWN_SESSIONS = 15
+
+
+class Chat:
+    """Takes lines and shows what comes of them. Messages run in a task group, so that commands reach them meanwhile."""
+
+    def __init__(self, api: Api, session: Session, screen: Screen, tasks: asyncio.TaskGroup) -> None:
+        self._api = api
+        self.session = session
+        self._screen = screen
+        self._tasks = tasks
+        self._running: set[asyncio.Task[None]] = set()
+        self._commands: set[asyncio.Task[None]] = set()
+        self._stopping = False
+        self.last: Turn | None = None
+        self.failed = False
+        """Whether a message had no answer, or its turn failed."""
+
+    @property
+    def busy(self) -> bool:
+        """Whether a message waits for its answer."""
+        return bool(self._running)
+
+    async def take(self, line: str) -> bool:
+        """Do what a line says; returns whether the conversation goes on."""
+        if not line.strip():
+            return True
+        try:
+            found = parse_line(line.strip())
+            if found is None:
+                self._send(message_of(line), ())
+                return True
+            return await self._command(*found)
+        except CliError as error:
+            self._screen.problem(str(error))
+            self.failed = True
+            return True
+
+    def interrupt(self) -> bool:
+        """Ctrl-C: stops the running turn; returns False when there is nothing to stop, or it was told to already."""
+        if not self.busy or self._stopping:
+            return False
+        self._stopping = True
+        self._screen.say("Stopping the turn. Ctrl-C again leaves; the turn then ends without us.")
+        self._tell("stop", None, "The agent has been told to stop.", _COMMAND_SECONDS)
+        return True
+
+    async def leave(self) -> None:
+        """End what is shown here. The turns go on without us; a command that was just given gets a moment to arrive."""
+        if self._commands:
+            await asyncio.wait(self._commands, timeout=_PARTING_SECONDS)
+        for task in (*self._running, *self._commands):
+            task.cancel()
+
+    async def idle(self) -> None:
+        """Wait until every message has its answer."""
+        while self._running:
+            await asyncio.wait(self._running)
+
+    def _send(self, text: str, images: Sequence[str]) -> None:
+        task = self._tasks.create_task(self._ask(text, images))
+        self._running.add(task)
+        task.add_done_callback(self._finished)
+
+    def _finished(self, task: asyncio.Task[None]) -> None:
+        self._running.discard(task)
+        self._stopping = self._stopping and self.busy
+
+    def _tell(self, command: str, body: dict[str, str] | None, otherwise: str, wait_seconds: float) -> None:
+        task = self._tasks.create_task(self._told(command, body, otherwise, wait_seconds))
+        self._commands.add(task)
+        task.add_done_callback(self._commands.discard)
+
+    async def _ask(self, text: str, images: Sequence[str]) -> None:
+        try:
+            self.last = await ask(self._api, self.session, text, images, self._screen.show)
+            self.failed = self.failed or self.last.state in ("failed", "dead")
+        except CliError as error:
+            self.failed = True
+            self._screen.problem(str(error))
+
+    async def _command(self, slash: Slash, argument: str) -> bool:
+        match slash.name:
+            case "quit":
+                return False
+            case "help":
+                for name, text in help_lines():
+                    self._screen.say(f"  {name:<18} {text}")
+                self._screen.say("  While a turn runs, you may write on. Alt-Enter makes a new line.")
+            case "stop":
+                self._tell("stop", None, "The agent has been told to stop.", _COMMAND_SECONDS)
+            case "steer" | "redirect":
+                self._tell(slash.name, {"text": argument}, "Told; the agent has not taken it yet.", _COMMAND_SECONDS)
+            case "compress":
+                self._screen.say("Compressing the conversation ...")
+                body = {"focus": argument} if argument else None
+                self._tell("compress", body, "It takes longer, or the agent is asleep.", _COMPRESS_SECONDS)
+            case "queue":
+                self._send(argument, ())
+            case "image":
+                path, _, text = argument.partition(" ")
+                self._send(text.strip(), (read_picture(Path(path)),))
+            case _:
+                await self._about_sessions(slash.name, argument)
+        return True
+
+    async def _about_sessions(self, name: str, argument: str) -> None:
+        if name in ("new", "resume") and self.busy:
+            self._screen.say("A turn still runs in the old session; its answer is shown here when it comes.")
+        match name:
+            case "new":
+                self.session = await make_session(self._api, self.session.profile, title=argument)
+                self._screen.say(f"New session {self.session.id}.")
+            case "resume":
+                self.session = await find_session(self._api, argument)
+                self._screen.say(f"Session {describe(self.session)}.")
+            case "sessions":
+                async for session in list_sessions(self._api, most=_SHOWN_SESSIONS):
+                    mark = "*" if session.id == self.session.id else " "
+                    self._screen.say(f"{mark} {describe(session)}")
+            case "title" | "status" | "usage":
+                self.session = await get_session(self._api, self.session.id)
+                self._screen.say(_FACTS[name](self.session))
+
+    async def _told(self, command: str, body: dict[str, str] | None, otherwise: str, wait_seconds: float) -> None:
+        try:
+            result = await tell(self._api, self.session.id, command, body, wait_seconds=wait_seconds)
+            self._screen.say(result or otherwise)
+        except CliError as error:
+            self._screen.problem(str(error))
+
+
+def describe(session: Session) -> str:
+    """Return a session in one line."""
+    quiet = ago(time.time() - session.last_activity) if session.last_activity else "?"
+    title = one_line(session.title or session.client_id or "(no title yet)")
+    return f"{session.id}  {title}  {session.turns} turns, {quiet} ago"
+
+
+def _status(session: Session) -> str:
+    doing = "a turn runs" if session.running_turns else "nothing runs"
+    return f"{describe(session)}; Profile {session.namespace}/{session.profile}; {doing}"
+
+
+def _usage(session: Session) -> str:
+    usage = session.usage
+    cost = dollars(usage.cost_usd, usage.unpriced_calls)
+    tokens = f"{usage.input_tokens:,} tokens in ({usage.cached_input_tokens:,} cached), {usage.output_tokens:,} out"
+    return f"{tokens}, {usage.model_calls} model calls, {cost}{f' ({usage.cost_note})' if usage.cost_note else ''}"
+
+
+def _title(session: Session) -> str:
+    return session.title or "(no title yet; the agent finds one after the first exchange, /new TITLE gives one)"
+
+
+_FACTS = {"title": _title, "status": _status, "usage": _usage}

@@ -1,0 +1,1 @@
+"""Scheduled runs: the pass over HermesCronJobs, and what it does."""

@@ -1,0 +1,1 @@
+"""The warm pool: pods that have started everything and wait for a session to become."""
