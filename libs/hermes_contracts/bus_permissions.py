@@ -91,6 +91,8 @@ _SERVICES: dict[Role, tuple[tuple[str, ...], tuple[str, ...]]] = {
                     subjects.LEASES_BUCKET,
                     subjects.IDEMPOTENCY_BUCKET,
                     subjects.RESPONSES_BUCKET,
+                    subjects.CONVERSATIONS_BUCKET,
+                    subjects.PREVIEWS_BUCKET,
                 )
                 for call, tail in (
                     ("STREAM.INFO", ""),
@@ -106,9 +108,12 @@ _SERVICES: dict[Role, tuple[tuple[str, ...], tuple[str, ...]]] = {
             f"$KV.{subjects.LEASES_BUCKET}.>",
             f"$KV.{subjects.IDEMPOTENCY_BUCKET}.*",
             f"$KV.{subjects.RESPONSES_BUCKET}.*",
+            f"$KV.{subjects.CONVERSATIONS_BUCKET}.*",
+            f"$KV.{subjects.PREVIEWS_BUCKET}.*",
+            "hermes.preview.*",
             "$JS.FC.>",
         ),
-        ("hermes.delta.*.*", "hermes.event.*"),
+        ("hermes.delta.*.*", "hermes.event.*", "hermes.preview.*"),
     ),
     Role.STORE: (
         ("hermes.event.*", "hermes.out.*.*.*", "hermes.dead.*", "hermes.ctl.*", "_INBOX.>"),

@@ -102,11 +102,19 @@ class Inbound(_Envelope):
     """Seconds since the epoch."""
     run: CronRun | None = None
     """Set when the clock sends it and not a person."""
+    reply_to: Target | None = None
+    """Chat that the answer goes to, where the session's key does not say: a person's session answers in many places."""
 
 
 def message_id(sid: str, channel: str, account: str, update_id: str) -> str:
     """Return the `Nats-Msg-Id` of an inbound message."""
     return f"{sid}/{channel}/{account}/{update_id}"
+
+
+class Preview(_Envelope):
+    """Tells whoever delivers for a session that a person waits in a chat, so that the answer can be shown as it grows."""
+
+    inbound: Inbound
 
 
 class Wake(_Envelope):

@@ -27,6 +27,11 @@ IDEMPOTENCY_BUCKET = "hermes-idempotency"
 RESPONSES_BUCKET = "hermes-responses"
 """Which message a response of OpenAI's Responses API is, and its metadata; entries live for 30 days."""
 
+CONVERSATIONS_BUCKET = "hermes-conversations"
+"""Which message began the present conversation of a place in a chat; entries stay."""
+PREVIEWS_BUCKET = "hermes-previews"
+"""Which message of a chat shows an answer that is still being written; entries live for a day."""
+
 
 def _bucket(sid: str, count: int) -> int:
     return int.from_bytes(hashlib.sha256(sid.encode()).digest()[:4], "big") % count
@@ -95,6 +100,11 @@ def out_partition(sid: str) -> int:
 def outbound(channel: str, sid: str) -> str:
     """Subject of deliveries to a channel for a session."""
     return f"hermes.out.{out_partition(sid)}.{channel}.{sid}"
+
+
+def preview(partition: int) -> str:
+    """Hints to whoever delivers an outbound partition: somebody waits for an answer in a chat."""
+    return f"hermes.preview.{partition}"
 
 
 def dead(sid: str) -> str:

@@ -64,6 +64,8 @@ async def ensure_streams(js: JetStreamContext) -> None:
         KeyValueConfig(bucket=subjects.LEASES_BUCKET, history=1, storage=StorageType.FILE, ttl=15),
         KeyValueConfig(bucket=subjects.IDEMPOTENCY_BUCKET, history=1, storage=StorageType.FILE, ttl=86_400),
         KeyValueConfig(bucket=subjects.RESPONSES_BUCKET, history=1, storage=StorageType.FILE, ttl=30 * 86_400),
+        KeyValueConfig(bucket=subjects.CONVERSATIONS_BUCKET, history=1, storage=StorageType.FILE),
+        KeyValueConfig(bucket=subjects.PREVIEWS_BUCKET, history=1, storage=StorageType.FILE, ttl=86_400),
     ):
         try:
             await js.key_value(bucket.bucket)

@@ -20,7 +20,7 @@ from release.kubectl import apply, kubectl
 from tests.chaos.framework.aftermath import everybody_sleeps, everything_is_ready, leftovers
 from tests.chaos.framework.kills import Reaper
 from tests.chaos.framework.load import EFFECTS, Client
-from tests.chaos.framework.plan import TARGETS, plan, replay
+from tests.chaos.framework.plan import TARGETS, Kill, plan, replay
 from tests.chaos.framework.verdict import Evidence, Verdict, judge
 from tests.e2e.framework.installation import profile, profile_ready
 from tests.e2e.framework.person import Person
@@ -48,7 +48,8 @@ async def test_nothing_is_lost_doubled_reordered_or_repeated(capsys: pytest.Capt
     try:
         async with AsyncExitStack() as people:
             clients = [
-                Client(await people.enter_async_context(Person(STORY)), f"s{n}-{run}", "late", _pause(n)) for n in range(SESSIONS)
+                Client(await people.enter_async_context(Person(STORY)), f"s{n}-{run}", "late", _pause(n))
+                for n in range(SESSIONS)
             ]
             started = time.monotonic()
             await _storm(clients, reaper, kills)
@@ -81,7 +82,7 @@ async def _prepare() -> None:
     await everything_is_ready()
 
 
-async def _storm(clients: list[Client], reaper: Reaper, kills: list) -> None:  # type: ignore[type-arg]
+async def _storm(clients: list[Client], reaper: Reaper, kills: list[Kill]) -> None:
     stop = asyncio.Event()
     async with asyncio.TaskGroup() as group:
         for client in clients:

@@ -64,9 +64,10 @@ class CheckedCall:
 class Toolbox:
     """The session's tools and the sandbox they work in."""
 
-    def __init__(self, tools: dict[str, AnyTool], sandbox: SandboxPort) -> None:
+    def __init__(self, tools: dict[str, AnyTool], sandbox: SandboxPort, *, batch_seconds: float = BATCH_SECONDS) -> None:
         self.tools = tools
         self._sandbox = sandbox
+        self._batch_seconds = batch_seconds
 
     def check(self, call: ParsedCall, call_id: str) -> CheckedCall:
         """Find the tool and read the arguments; a name that is nearly right is corrected."""
@@ -100,7 +101,7 @@ class Toolbox:
                 results[indices[0]] = await self._run_one(calls[indices[0]], stop, on_event)
                 continue
             async with asyncio.TaskGroup() as group:
-                tasks = [group.create_task(self._run_one(calls[n], stop, on_event, BATCH_SECONDS)) for n in indices]
+                tasks = [group.create_task(self._run_one(calls[n], stop, on_event, self._batch_seconds)) for n in indices]
             results.update(zip(indices, (task.result() for task in tasks), strict=True))
         return await self._fit([results[n] for n in range(len(calls))])
 

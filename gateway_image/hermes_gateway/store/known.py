@@ -50,7 +50,7 @@ class KnownTurns:
                 return None
             row = rows[0]
             facts = TurnFacts(sid, turn_id, row["cid"], row["account"], row["update_id"])
-            run = Inbound.model_validate_json(row["inbound"]).run
-            return KnownTurn(facts, row["channel"], RoutingKey.model_validate(row["key"]), row["namespace"], run)
+            inbound, key = Inbound.model_validate_json(row["inbound"]), RoutingKey.model_validate(row["key"])
+            return KnownTurn(facts, row["channel"], key, row["namespace"], inbound.run, inbound.reply_to)
 
         return await self._database.run(Scope(sid=sid), work)

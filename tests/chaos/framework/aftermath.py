@@ -38,7 +38,9 @@ async def everybody_sleeps(namespace: str) -> list[Object]:
 async def leftovers(namespace: str, sessions: list[Object]) -> list[str]:
     """Return what should not be there any more: pods, credentials, consumers, messages, rows that were not relayed."""
     sids = {one["status"]["id"] for one in sessions}
-    found = [f"{one['metadata']['name']} has {n} messages waiting" for one in sessions if (n := one["status"].get("pending", 0))]
+    found = [
+        f"{one['metadata']['name']} has {n} messages waiting" for one in sessions if (n := one["status"].get("pending", 0))
+    ]
     for kind in ("pods", "secrets"):
         found += [f"{kind} {one['metadata']['name']}" for one in await get_all(kind, namespace, LABEL_SID)]
     found += [f"consumer {name}" for name in await _consumers() if name.split("-")[0] in sids]

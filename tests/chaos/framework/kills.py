@@ -31,7 +31,9 @@ class Reaper:
         started = time.monotonic()
         for kill in kills:
             await asyncio.sleep(max(0.0, kill.at - (time.monotonic() - started)))
-            pod = await until(f"a {kill.target} to kill", lambda one=kill: self._strike(one), deadline_seconds=DEADLINE_SECONDS)
+            pod = await until(
+                f"a {kill.target} to kill", lambda one=kill: self._strike(one), deadline_seconds=DEADLINE_SECONDS
+            )
             self.done[kill.target] += 1
             self.log.append(f"{time.monotonic() - started:6.1f} s  {kill.target:9s} {kill.way:8s} {pod}")
 

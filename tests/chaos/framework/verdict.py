@@ -93,7 +93,9 @@ def _named(text: str) -> str:
 def _effects(evidence: Evidence) -> list[str]:
     times = Counter(evidence.effects)
     faults = [f"{name} took effect {times[name]} times" for name in evidence.sent if times[name] > 1]
-    faults += [f"{name} was reported as done and was not" for name in evidence.sent if not times[name] and _claims(evidence, name)]
+    faults += [
+        f"{name} was reported as done and was not" for name in evidence.sent if not times[name] and _claims(evidence, name)
+    ]
     return faults + [f"an effect of nobody: {name!r}" for name in times if name not in set(evidence.sent)]
 
 

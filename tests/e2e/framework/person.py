@@ -17,7 +17,6 @@ from release.forward import Forward
 from release.kubectl import until
 from tests.e2e.framework.installation import NAMESPACE, RELEASE, api_key
 
-
 SETTLED = ("turn.done", "turn.failed", "turn.dead")
 """Events that end a turn."""
 

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from hermes_agent.model.hygiene import ParsedCall
 from hermes_agent.stop import StopSignal
 from hermes_agent.testing.sandbox import FakeSandbox
-from hermes_agent.tools import executor
 from hermes_agent.tools.base import BARRIER, Access, Arguments, Tool, ToolContext
 from hermes_agent.tools.executor import Toolbox
 from hermes_agent.tools.planner import MAX_PARALLEL, segments
@@ -66,9 +65,7 @@ class Nothing(Arguments):
     """No arguments."""
 
 
-async def test_a_batch_has_a_clock_and_one_slow_call_does_not_lose_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(executor, "BATCH_SECONDS", 0.05)
-
+async def test_a_batch_has_a_clock_and_one_slow_call_does_not_lose_the_others() -> None:
     async def slow(_: Nothing, __: ToolContext) -> str:
         await asyncio.sleep(30)
         return "never"
@@ -80,7 +77,7 @@ async def test_a_batch_has_a_clock_and_one_slow_call_does_not_lose_the_others(mo
         name: Tool(name, "t", "", Nothing, run, lambda _: reads("a"), deadline_seconds=lambda _: 600.0)
         for name, run in (("slow", slow), ("quick", quick))
     }
-    box = Toolbox(tools, FakeSandbox())
+    box = Toolbox(tools, FakeSandbox(), batch_seconds=0.05)
     calls = [box.check(ParsedCall(name, name, "{}", {}), name) for name in ("slow", "quick")]
 
     def ignore(_: str, __: ToolCallPart) -> None:
