@@ -16,6 +16,7 @@ from nats.aio.msg import Msg
 from nats.errors import Error as NatsError
 from pydantic import ValidationError
 
+from hermes_agent.model.client import HttpModelClient
 from hermes_agent.settings import ModelsToken, SessionFolder, WaitingFolder
 from hermes_contracts import subjects
 from hermes_contracts.warm_pool import HELLO_SECONDS, Hello, Identity, Sealed
@@ -74,6 +75,7 @@ async def wait_for_identity(folder: WaitingFolder) -> SessionFolder | None:
     client = await bus.connect(
         folder.waiting.bus_url, folder.credentials, name=f"warm {uid}", inbox=subjects.warm_inbox(uid)
     )
+    await _warm_up(folder)
     candidate, changed, ended = Candidate(), asyncio.Event(), asyncio.Event()
 
     async def take(message: Msg) -> None:
@@ -102,6 +104,14 @@ async def wait_for_identity(folder: WaitingFolder) -> SessionFolder | None:
     finally:
         loop.remove_signal_handler(signal.SIGTERM)
         await _close(client)
+
+
+async def _warm_up(folder: WaitingFolder) -> None:
+    model = HttpModelClient(folder.waiting.models_url, ModelsToken(""), silence_seconds=_CLOSE_SECONDS)
+    try:
+        await model.warm_up()
+    finally:
+        await model.close()
 
 
 async def _say(client: Client, uid: str, candidate: Candidate) -> None:

@@ -8,10 +8,10 @@ import pytest
 
 from hermes_contracts.names import API_VERSION
 from release.kubectl import CommandFailed, Object, apply, kubectl
-from tests.e2e.framework.installation import profile
+from tests.e2e.framework.installation import namespace_of, profile
 
 STORY = "rules"
-NAMESPACE = f"e2e-{STORY}"
+NAMESPACE = namespace_of(STORY)
 
 
 def _session(name: str = "x", **spec: Any) -> Object:
@@ -30,7 +30,7 @@ REFUSED: list[tuple[str, Object, str]] = [
     ("no model", profile(STORY, "x", model=None), "model"),
     ("unknown provider", profile(STORY, "x", model={"provider": "acme", "name": "m"}), "provider"),
     ("provider without a key", profile(STORY, "x", model=OPENAI), "secretRef is required"),
-    ("scripted with a key", profile(STORY, "x", model={**SCRIPTED, "secretRef": {"name": "s"}}), "needs no key"),
+    ("scripted with a key", profile(STORY, "x", model={**SCRIPTED, "secretRef": {"name": "s"}}), "need no key"),
     ("address without scheme", profile(STORY, "x", model={**OPENAI, "baseUrl": "ftp://x"}), "baseUrl"),
     ("idle time of a second", profile(STORY, "x", idleTimeoutSeconds=1), "idleTimeoutSeconds"),
     ("persona too long", profile(STORY, "x", persona="p" * 20_000), "persona"),

@@ -13,7 +13,9 @@ class RetryPolicy:
     """
 
     attempts: int = 5
-    """Calls in all, the first one included."""
+    """Calls in all, the first one included, of a service that falls silent or cuts its answers."""
+    unreachable_attempts: int = 12
+    """The same of a service that cannot be reached: about two minutes, enough for it to start anew on a busy node."""
     base_seconds: float = 0.5
     cap_seconds: float = 15.0
     jitter: float = 0.5

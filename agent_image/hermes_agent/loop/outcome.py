@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal
 
+from hermes_contracts.conversation import Message
+
 
 class EndReason(StrEnum):
     """Goes into the turn row and the events."""
@@ -29,6 +31,13 @@ class EndReason(StrEnum):
     NO_PROGRESS = "no_progress"
     CONTEXT_OVERFLOW = "context_overflow"
     MODEL_ERROR = "model_error"
+    SILENT = "silent"
+    """A scheduled run had nothing to say."""
+    NOT_WOKEN = "not_woken"
+    """Its script said that no model is needed."""
+    SCRIPT_FAILED = "script_failed"
+    RESTRICTION = "restriction"
+    """It was to have tools that this agent has not."""
     INTERNAL_ERROR = "internal_error"
 
 
@@ -41,6 +50,10 @@ class Outcome:
     reply: str
     message: str | None = None
     """The last message of the transcript, where that is not the whole reply."""
+    silent: bool = False
+    """Nobody is sent the reply: for scheduled runs."""
+    before: tuple[Message, ...] = ()
+    """Rows that are written before the last one, in the same write."""
 
 
 class TurnFailed(Exception):

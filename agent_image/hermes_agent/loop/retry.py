@@ -68,7 +68,8 @@ def decide(policy: RetryPolicy, error: HermesError, failures: int, random: float
         return GiveUp(reason, f"{sentence}{detail}")
     if isinstance(error, ModelFailed) or not error.retryable:
         return GiveUp(EndReason.MODEL_ERROR, f"The model could not answer.{detail}")
-    if failures >= policy.attempts:
+    most = policy.unreachable_attempts if error.code is ErrorCode.UNAVAILABLE else policy.attempts
+    if failures >= most:
         return GiveUp(EndReason.MODEL_ERROR, f"The model could not answer after {failures} attempts.{detail}")
     return backoff_seconds(policy, failures, error.retry_after_seconds, random)
 

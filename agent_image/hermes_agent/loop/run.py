@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 
 import structlog
 
+from hermes_agent.loop import scheduled
 from hermes_agent.loop.limits import Limits
 from hermes_agent.loop.liveness import watch_turn
 from hermes_agent.loop.load import load_transcript
@@ -72,13 +73,16 @@ class TurnRunner:
         self._prompts: PromptBuilder = prompts or SessionPrompts(config, tools, None, now)
         self._by_hand = by_hand
         self._on_first = on_first
+        self._scheduled = scheduled.ScheduledRuns(store, loop, loop.toolbox, config.toolsets, limits)
         self._cache = TranscriptCache()
         self._one_at_a_time = asyncio.Lock()
         self._newest = ""
         """Conversation of the last turn: what a command that names none is about."""
 
-    def opening(self, inbound: Inbound) -> Message:
-        """Return the row that begins the turn of a message."""
+    def opening(self, inbound: Inbound) -> Message | None:
+        """Return the row that begins the turn of a message, if that is known before the turn is."""
+        if inbound.run is not None:
+            return scheduled.opening(inbound, inbound.run)
         return self._loop.opening(inbound)
 
     async def run(self, inbound: Inbound, opened: OpenTurnReply, stop: StopSignal) -> Outcome:
@@ -118,12 +122,14 @@ class TurnRunner:
             timer.cancel()
             watch.cancel()
         self._cache.keep(transcript)
-        if is_new and self._on_first is not None and outcome.reason is EndReason.STOP:
+        if is_new and self._on_first is not None and inbound.run is None and outcome.reason is EndReason.STOP:
             self._on_first(inbound, turn.turn_id, outcome.reply, turn.provider)
         return outcome
 
     async def _outcome(self, turn: Turn, inbound: Inbound) -> Outcome:
         try:
+            if inbound.run is not None:
+                return await self._scheduled.run(turn, inbound, inbound.run)
             return await self._loop.run(turn, inbound)
         except TurnFailed as failed:
             return _after(turn.said, failed.outcome)
@@ -156,15 +162,17 @@ class TurnRunner:
             CommitRequest(
                 turn_id=turn.turn_id,
                 step=turn.step,
-                messages=(message,),
+                messages=(*outcome.before, message),
                 outcome=outcome.outcome,
                 reason=outcome.reason.value,
                 reply=reply,
+                silent=outcome.silent,
                 usage=turn.usage,
                 context_tokens=turn.context_tokens,
             ),
         )
-        turn.transcript.add(message)
+        for row in (*outcome.before, message):
+            turn.transcript.add(row)
 
     async def _transcript(self, inbound: Inbound, opened: OpenTurnReply, stop: StopSignal) -> tuple[Transcript, bool]:
         """Return the conversation, this turn's first row included, and whether this is its first turn."""

@@ -28,6 +28,7 @@ from hermes_agent.model.base import ModelClient
 from hermes_agent.model.hygiene import unique_id
 from hermes_agent.prompt.directory_hints import DirectoryHints
 from hermes_agent.prompt.first_message import first_message
+from hermes_agent.prompt.scheduled_message import scheduled_message
 from hermes_agent.stop import Note, Stopped, StopReason
 from hermes_agent.tools.executor import CheckedCall, Toolbox
 from hermes_contracts.conversation import Message, Role, TextPart, ToolCallPart, ToolResultPart
@@ -57,7 +58,7 @@ class TurnLoop:
         hints: DirectoryHints | None = None,
     ) -> None:
         self._store = store
-        self._toolbox = toolbox
+        self.toolbox = toolbox
         self._limits = limits
         self._deltas = deltas
         self._hints = hints
@@ -66,7 +67,9 @@ class TurnLoop:
 
     def opening(self, inbound: Inbound) -> Message:
         """Return the row that begins a turn."""
-        return first_message(inbound, stamp_time="terminal" not in self._toolbox.tools)
+        if inbound.run is not None:
+            return scheduled_message(inbound, inbound.run)
+        return first_message(inbound, stamp_time="terminal" not in self.toolbox.tools)
 
     async def run(self, turn: Turn, inbound: Inbound) -> Outcome:
         """Run a turn to its end, which the caller commits. Raises TurnFailed, Stopped, HermesError (the store's)."""
@@ -146,7 +149,7 @@ class TurnLoop:
 
     async def _run_tools(self, turn: Turn, calls: Sequence[CheckedCall], guardrails: Guardrails) -> list[ToolResultPart]:
         with self.pulse.excused(sum(call.deadline_seconds for call in calls)):
-            results = await self._toolbox.run(calls, turn.stop, self._progress)
+            results = await self.toolbox.run(calls, turn.stop, self._progress)
         results = [guardrails.observe(call, result) for call, result in zip(calls, results, strict=True)]
         if self._hints is not None:
             results = await self._hints.add(turn.transcript, calls, results)
@@ -201,7 +204,7 @@ class TurnLoop:
 
     def _check(self, turn: Turn, answer: Accepted) -> list[CheckedCall]:
         taken = turn.transcript.call_ids
-        return [self._toolbox.check(call, unique_id(call.id, taken)) for call in answer.calls]
+        return [self.toolbox.check(call, unique_id(call.id, taken)) for call in answer.calls]
 
     def _judge_round(self, turn: Turn, calls: Sequence[CheckedCall], guardrails: Guardrails) -> None:
         turn.unknown_rounds = turn.unknown_rounds + 1 if all(call.unknown for call in calls) else 0

@@ -41,11 +41,20 @@ class HttpModelClient:
         self._base_url = base_url.rstrip("/")
         timeout = httpx.Timeout(silence_seconds, connect=CONNECT_SECONDS)
         limits = httpx.Limits(max_connections=4, max_keepalive_connections=2, keepalive_expiry=55)
-        self._http = httpx.AsyncClient(timeout=timeout, limits=limits, trust_env=False, follow_redirects=False)
+        # Where no TLS is spoken no authorities are loaded: that takes longer than everything else here together.
+        verify = self._base_url.startswith("https:")
+        self._http = httpx.AsyncClient(
+            timeout=timeout, limits=limits, trust_env=False, follow_redirects=False, verify=verify
+        )
 
     async def close(self) -> None:
         """Close connections."""
         await self._http.aclose()
+
+    async def warm_up(self) -> None:
+        """Have everything loaded that the first call would load. What the service says to it does not matter."""
+        with contextlib.suppress(httpx.HTTPError):
+            await self._http.get(self._base_url + "/")
 
     async def info(self, purpose: Purpose) -> ModelInfo:
         """Return what is known of the model that serves a purpose. Raises HermesError."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 
 from hermes_agent.prompt import tiers
@@ -32,21 +32,28 @@ class SessionPrompts:
 
     async def build(self, inbound: Inbound) -> FrozenPrompt:
         """Return the prompt of a new conversation."""
-        return await self._prompt(inbound.channel, inbound.instructions)
+        run = inbound.run
+        if run is None:
+            return await self._prompt(inbound.channel, inbound.instructions)
+        # A conversation that goes on after the run has all of its tools; calls are refused while the run lasts.
+        own = run.channel == inbound.channel
+        return await self._prompt(run.channel, inbound.instructions, run.toolsets if own else None)
 
     async def rebuild(self, system: str) -> FrozenPrompt:
         """Return the prompt anew, with the channel and the caller's instructions of `system`."""
-        return await self._prompt(tiers.channel_in(system), tiers.instructions_in(system))
+        return await self._prompt(tiers.channel_in(system), tiers.instructions_in(system), tiers.toolsets_in(system))
 
-    async def _prompt(self, channel: str, instructions: str) -> FrozenPrompt:
+    async def _prompt(self, channel: str, instructions: str, toolsets: Sequence[str] | None = None) -> FrozenPrompt:
         config = self._config
+        tools = {name: tool for name, tool in self._tools.items() if toolsets is None or tool.toolset in toolsets}
         workspace = Workspace()
-        if self._files is not None and self._tools:
+        if self._files is not None and tools:
             limit = config.context_file_characters if config.context_files else 0
             workspace = await gather(self._files, config.workspace_path, max_characters=limit)
         facts = Facts(
             persona=config.persona,
-            tools=frozenset(self._tools),
+            tools=frozenset(tools),
+            toolsets=None if toolsets is None else tuple(toolsets),
             workspace_path=config.workspace_path,
             today=self._now(),
             profile=config.profile,
@@ -56,4 +63,4 @@ class SessionPrompts:
             instructions=instructions,
             workspace=workspace,
         )
-        return FrozenPrompt(system=tiers.build(facts), tools=tuple(tool.spec() for tool in self._tools.values()))
+        return FrozenPrompt(system=tiers.build(facts), tools=tuple(tool.spec() for tool in tools.values()))

@@ -47,6 +47,8 @@ class Facts:
     profile: str
     model: str
     channel: str = ""
+    toolsets: tuple[str, ...] | None = None
+    """What a scheduled run narrows the tools to; None: nothing is narrowed."""
     hint: str = ""
     """The administrator's sentence for this channel."""
     instructions: str = ""

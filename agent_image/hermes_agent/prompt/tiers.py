@@ -15,6 +15,7 @@ Tier = Literal["stable", "context", "volatile"]
 
 _INSTRUCTIONS = "# Instructions from the caller\n<caller_instructions characters="
 _OPENING = re.compile(r"\n\n# Instructions from the caller\n<caller_instructions characters=(\d{1,6})>\n")
+_TOOLSETS = re.compile(r"\. Toolsets: ([a-z, -]{1,200})\. Channel: cron\.$")
 _LAST_LINE = re.compile(r"\. Channel: ([a-z0-9_-]{1,32})\.$")
 _CHANNEL = re.compile(r"[a-z0-9_-]{1,32}")
 
@@ -75,6 +76,12 @@ def channel_in(prompt: str) -> str:
     return match[1] if match else ""
 
 
+def toolsets_in(prompt: str) -> tuple[str, ...] | None:
+    """Return what a built prompt of a scheduled run says that its tools are narrowed to, None when they are not."""
+    match = _TOOLSETS.search(prompt)
+    return tuple(name for name in match[1].split(", ") if name != "none") if match else None
+
+
 def _work(facts: Facts) -> str:
     lines = [wording.WORK]
     if facts.tools:
@@ -121,5 +128,6 @@ def _defused(text: str) -> str:
 def _date(facts: Facts) -> str:
     now = " (`date` in the terminal tells the time)" if "terminal" in facts.tools else ""
     channel = f" Channel: {facts.channel}." if _CHANNEL.fullmatch(facts.channel) else ""
+    only = "" if facts.toolsets is None else f" Toolsets: {', '.join(facts.toolsets) or 'none'}."
     day = f"{facts.today:%A, %Y-%m-%d}"
-    return f"This conversation began on {day} UTC{now}. Profile: {facts.profile}. Model: {facts.model}.{channel}"
+    return f"This conversation began on {day} UTC{now}. Profile: {facts.profile}. Model: {facts.model}.{only}{channel}"

@@ -72,7 +72,7 @@ PLATFORMS: dict[str, str] = {
     "telegram": "You are in Telegram, read on a phone. Keep answers short; bold, `code` and lists work, tables do not.",
     "terminal": "You are in a terminal: plain text that fits 80 columns, little Markdown, no tables.",
     "cron": "This is a scheduled run: nobody is there to answer. Do not ask; finish, and report what happened. If there is "
-    "nothing to report, say so in one line.",
+    "nothing to report, answer with exactly [SILENT]: then nothing is sent.",
 }
 """Channel to what its conversations are told."""
 UNATTENDED = frozenset({"cron"})

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import structlog
@@ -66,8 +67,18 @@ class Toolbox:
 
     def __init__(self, tools: dict[str, AnyTool], sandbox: SandboxPort, *, batch_seconds: float = BATCH_SECONDS) -> None:
         self.tools = tools
-        self._sandbox = sandbox
+        self.sandbox = sandbox
         self._batch_seconds = batch_seconds
+        self._only: frozenset[str] | None = None
+
+    @contextmanager
+    def narrowed(self, toolsets: Sequence[str] | None) -> Iterator[None]:
+        """Refuse the tools of all other toolsets meanwhile; None refuses none."""
+        self._only = None if toolsets is None else frozenset(toolsets)
+        try:
+            yield
+        finally:
+            self._only = None
 
     def check(self, call: ParsedCall, call_id: str) -> CheckedCall:
         """Find the tool and read the arguments; a name that is nearly right is corrected."""
@@ -81,6 +92,8 @@ class Toolbox:
                 part, error=f"Not run: {call.detail}. Send the call again with complete, valid JSON.", malformed=True
             )
         tool = self.tools[name]
+        if self._only is not None and tool.toolset not in self._only:
+            return CheckedCall(part, error=f"Not run: {name} is not available in this scheduled run.", unknown=True)
         try:
             return CheckedCall(part, tool, tool.arguments.model_validate(call.value))
         except ValidationError as error:
@@ -126,7 +139,7 @@ class Toolbox:
         tool, arguments = call.tool, call.arguments
         if tool is None or arguments is None:
             return _error(call.part, call.error)
-        context = ToolContext(call.part.id, self._sandbox)
+        context = ToolContext(call.part.id, self.sandbox)
         seconds = min(call.deadline_seconds, most_seconds)
         try:
             async with asyncio.timeout(seconds):
@@ -151,7 +164,7 @@ class Toolbox:
             if _size(result.text) <= share:
                 fitted.append(result)
                 continue
-            context = ToolContext(result.call_id, self._sandbox)
+            context = ToolContext(result.call_id, self.sandbox)
 
             def shorten(text: str, *, note: str = "") -> str:
                 return window(text, max_bytes=share, note=note)

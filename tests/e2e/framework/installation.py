@@ -5,24 +5,31 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import os
 from dataclasses import dataclass
 from typing import Any
 
 from hermes_contracts.access import ApiKeyRecord, ApiKeys
 from hermes_contracts.names import API_VERSION
 from release import helm
-from release.kubectl import Object, apply, condition, get, until
+from release.kubectl import Object, apply, condition, get, kubectl, until
 
-RELEASE = "e2e"
-NAMESPACE = "hermes-e2e"
+RELEASE = os.environ.get("E2E_RELEASE") or "e2e"
+"""Another name, and a second run does not meet the first."""
+NAMESPACE = f"hermes-{RELEASE}"
 
 STORIES = (
-    "first-reply", "two-people", "conversation", "sleep", "kills", "probes", "broken", "rules", "chart",
+    "first-reply", "two-people", "conversation", "sleep", "kills", "probes", "broken", "rules", "chart", "cron",
     "long", "poison", "chaos",
 )  # fmt: skip
 """One namespace a story: a test file asks for its own."""
 
 IDLE_SECONDS = 3600
+
+
+def namespace_of(story: str) -> str:
+    """Return the namespace of a story."""
+    return f"{RELEASE}-{story}"
 
 
 def api_key(story: str, person: str) -> str:
@@ -40,7 +47,7 @@ def _records() -> ApiKeys:
                 id=f"{story}-{person}",
                 sha256=hashlib.sha256(api_key(story, person).encode()).hexdigest(),
                 owner=f"{person}@{story}",
-                namespace=f"e2e-{story}",
+                namespace=namespace_of(story),
                 profiles=("default", "claim", "late"),
             )
             for story in STORIES
@@ -54,7 +61,7 @@ def profile(story: str, name: str = "default", **spec: Any) -> Object:
     return {
         "apiVersion": API_VERSION,
         "kind": "Profile",
-        "metadata": {"name": name, "namespace": f"e2e-{story}"},
+        "metadata": {"name": name, "namespace": namespace_of(story)},
         "spec": {
             "model": {"provider": "scripted", "name": "scripted-1"},
             "idleTimeoutSeconds": IDLE_SECONDS,
@@ -67,7 +74,7 @@ def profile(story: str, name: str = "default", **spec: Any) -> Object:
 
 KEYS_SECRET = "e2e-people"
 VALUES: dict[str, Any] = {
-    "tenants": [f"e2e-{story}" for story in STORIES],
+    "tenants": [namespace_of(story) for story in STORIES],
     "gateway": {"apiKeysSecret": KEYS_SECRET, "replicas": 2},
     "store": {"replicas": 2},
     "operator": {"replicas": 2},
@@ -78,10 +85,12 @@ async def install() -> None:
     """Install or upgrade the chart and make what the stories share. May be repeated."""
     await helm.make_namespace(NAMESPACE)
     for story in STORIES:
-        await helm.make_namespace(f"e2e-{story}")
+        await helm.make_namespace(namespace_of(story))
     await apply(_keys_secret(), namespace=NAMESPACE)
     await helm.install(RELEASE, NAMESPACE, VALUES)
     for story in STORIES:
+        # An installation that is used again: pods, and so the files of an earlier run, begin anew.
+        await kubectl("delete", "hermessessions", "--all", "--ignore-not-found", "-n", f"e2e-{story}")
         await apply(profile(story))
     for story in STORIES:
         await profile_ready(story)
@@ -100,9 +109,9 @@ async def profile_ready(story: str, name: str = "default") -> None:
     """Wait until the operator says that a Profile is ready."""
 
     async def ready() -> bool:
-        return condition(await get("profile", name, f"e2e-{story}"), "Ready").get("status") == "True"
+        return condition(await get("profile", name, namespace_of(story)), "Ready").get("status") == "True"
 
-    await until(f"Profile {name} in e2e-{story} to be ready", ready)
+    await until(f"Profile {name} in {namespace_of(story)} to be ready", ready)
 
 
 @dataclass(frozen=True)

@@ -59,7 +59,7 @@ async def hanging(*models: str, after: int = 0, step: int = 0) -> Asked:
 
 
 def breaks(requests: list[Asked]) -> list[tuple[Asked, Asked]]:
-    """Return the neighbours of one wire format of which the later does not continue the earlier; running ones are not known."""
+    """Return the neighbours of one wire format whose later one does not continue the earlier; running ones are left out."""
     found, last = [], dict[str, Asked]()
     for one in requests:
         if one.outcome == "running":

@@ -15,7 +15,7 @@ from demo.chat import server_events
 from hermes_contracts.installation import PORT_API
 from release.forward import Forward
 from release.kubectl import until
-from tests.e2e.framework.installation import NAMESPACE, RELEASE, api_key
+from tests.e2e.framework.installation import NAMESPACE, RELEASE, api_key, namespace_of
 
 SETTLED = ("turn.done", "turn.failed", "turn.dead")
 """Events that end a turn."""
@@ -25,7 +25,7 @@ class Person:
     """A person of a story. Every session id is theirs alone."""
 
     def __init__(self, story: str, name: str = "ann") -> None:
-        self.namespace = f"e2e-{story}"
+        self.namespace = namespace_of(story)
         self._forward = Forward(f"{RELEASE}-gateway", PORT_API, NAMESPACE)
         self._headers = {"Authorization": f"Bearer {api_key(story, name)}"}
 

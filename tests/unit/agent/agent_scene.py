@@ -29,7 +29,9 @@ from hermes_contracts.store_api import OPEN_TURN, SETTLED, OpenTurnRequest
 
 SID = session_id("uid", "helper", RoutingKey(channel="api", chat="test"))
 CONVERSATION = conversation_id("main")
-QUICK = Limits(retry=RetryPolicy(attempts=3, base_seconds=0.001, cap_seconds=0.01), empty_pause_seconds=0.0)
+QUICK = Limits(
+    retry=RetryPolicy(attempts=3, unreachable_attempts=3, base_seconds=0.001, cap_seconds=0.01), empty_pause_seconds=0.0
+)
 
 CONFIG = AgentConfig(
     sid=SID, epoch=1, namespace="team", session_name="helper-x", profile="helper", bus_url="nats://x", models_url="http://x",
