@@ -36,7 +36,8 @@ class Pool:
         folder.mkdir(exist_ok=True)
         user = self.world.keys.user("warm", warm_permissions(UID), lifetime_seconds=lifetime_seconds)
         (folder / "bus.creds").write_text(user.render())
-        (folder / "warm.json").write_text(Waiting(pod_uid=UID, bus_url=self.world.nats.url).model_dump_json())
+        waiting = Waiting(pod_uid=UID, bus_url=self.world.nats.url, models_url="http://127.0.0.1:1")
+        (folder / "warm.json").write_text(waiting.model_dump_json())
         return folder
 
     def identity(self, hello: Hello, *, epoch: int = 1) -> Identity:
@@ -128,7 +129,7 @@ async def test_it_ends_at_once_when_it_is_told_to(world: World) -> None:
 
 async def test_it_ends_when_its_credential_has_run_out(world: World) -> None:
     pool = await pool_of(world)
-    agent = await pool.start(lifetime_seconds=2)
+    agent = await pool.start(lifetime_seconds=8)
     assert await agent.process.wait() == 1
     assert "agent.failed" in agent.events()
 
