@@ -9,11 +9,13 @@ import sys
 import time
 from pathlib import Path
 
+from bench import targets
+
 HERE = Path(__file__).parent
 RESULTS = HERE / "results"
 README = HERE.parent / "README.md"
 BEGIN, END = "<!-- bench:begin -->", "<!-- bench:end -->"
-_NOT_MEASUREMENTS = {"__init__", "__main__", "report"}
+_NOT_MEASUREMENTS = {"__init__", "__main__", "report", "targets"}
 
 
 def scripts() -> list[str]:
@@ -56,7 +58,9 @@ def write_table() -> None:
     text = README.read_text()
     if BEGIN in text and END in text:
         before, after = text.split(BEGIN)[0], text.split(END)[1]
-        README.write_text(f"{before}{BEGIN}\n{table(_rows())}{END}{after}")
+        rows = _rows()
+        lines = f"<details><summary>Every line</summary>\n\n{table(rows)}\n</details>\n"
+        README.write_text(f"{before}{BEGIN}\n{targets.table(rows)}\n{lines}{END}{after}")
 
 
 def main() -> None:
