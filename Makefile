@@ -8,7 +8,7 @@ CLUSTER := python3 -m cluster
 PYTEST := $(PYTHON) -m pytest
 BUILT := .local
 
-.PHONY: help setup demo dev test check unit integration conformance e2e bench cluster cluster-down images generate lock chart-lint
+.PHONY: help setup demo dev test check unit integration conformance e2e chaos bench cluster cluster-down images generate lock chart-lint
 
 help: ## Show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -42,7 +42,10 @@ conformance: setup ## An independent suite against sandboxd
 	tools/conformance.sh
 
 e2e: setup images ## The chart on the local cluster
-	@eval "$$($(CLUSTER) env)"; $(PYTEST) tests/e2e tests/integration/operator
+	@eval "$$($(CLUSTER) env)"; $(PYTEST) tests/e2e tests/integration/operator tests/chaos
+
+chaos: setup images ## Kill everything in turn, 20 times each, while people talk (15 minutes); CHAOS_SEED=n repeats a run
+	@eval "$$($(CLUSTER) env)"; CHAOS_KILLS=$${CHAOS_KILLS:-20} CHAOS_SECONDS=$${CHAOS_SECONDS:-690} $(PYTEST) tests/chaos
 
 bench: setup images ## Measure; JSON lines to bench/results, table to README
 	@eval "$$($(CLUSTER) env)"; $(PYTHON) -m bench

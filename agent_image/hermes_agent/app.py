@@ -35,7 +35,6 @@ from hermes_contracts.agent_config import AgentConfig
 from hermes_service import bus
 from hermes_service.rpc import agent_store_client
 from hermes_service.signing import Verifier
-from hermes_service.tracing import configure_tracing
 
 log = structlog.get_logger()
 
@@ -77,7 +76,6 @@ async def run(folder: SessionFolder, clock: Clock) -> ExitCode:
     """Be the agent of one session and epoch until drained, fenced or told to end."""
     config = folder.config
     structlog.contextvars.bind_contextvars(sid=config.sid, epoch=config.epoch)
-    configure_tracing("hermes-agent", config.trace_endpoint)
     reconnected: list[Callable[[], None]] = []
 
     def on_reconnected() -> None:

@@ -1,4 +1,4 @@
-"""Who may use the gateway: API keys and webhook routes. Both come from files that Secrets are mounted as."""
+"""Who may use the gateway: API keys, webhook routes, chat accounts. All come from files that Secrets are mounted as."""
 
 from __future__ import annotations
 
@@ -54,3 +54,48 @@ class WebhookRoutes(_Record):
     """`webhooks.json`."""
 
     routes: tuple[WebhookRoute, ...] = ()
+
+
+PlatformId = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
+
+
+class ChatAccount(_Record):
+    """A bot on a chat platform, bound by the administrator: which Profile answers there, and to whom. Default is nobody."""
+
+    name: Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9-]{0,62}$")]
+    namespace: DnsLabel
+    profile: ObjectName
+    allow_users: tuple[PlatformId, ...] = Field(default=(), max_length=10_000)
+    """People who may use it, by the platform's id; the only way in for guests and people of connected organisations."""
+    allow_chats: tuple[PlatformId, ...] = Field(default=(), max_length=1_000)
+    """Chats whose members may use it there, guests, bots and connected organisations apart."""
+    allow_everyone: bool = False
+    """All members of the account's own workspace, guests and bots apart."""
+    session_scope: Literal["User", "Conversation"] = "User"
+    """`User`: a person has one agent, with a conversation a thread; `Conversation`: each chat and thread has its own."""
+
+
+class SlackAccount(ChatAccount):
+    """A Slack app in a workspace."""
+
+    team: Annotated[str, StringConstraints(pattern=r"^[TE][A-Z0-9]{1,31}$")]
+    """Workspace that the app is installed in."""
+    app: Annotated[str, StringConstraints(pattern=r"^A[A-Z0-9]{1,31}$")]
+    signing_secret: Annotated[str, StringConstraints(min_length=16, max_length=200)]
+    bot_token: Annotated[str, StringConstraints(min_length=10, max_length=500)]
+    api_url: Annotated[str, StringConstraints(pattern=r"^https?://[^\s]+/$", max_length=500)] = "https://slack.com/api/"
+
+    @property
+    def account(self) -> str:
+        """Name of the account in routing keys: stays the same when the administrator renames it."""
+        return f"{self.team}.{self.app}"
+
+    def __repr__(self) -> str:
+        """Keep the secrets out of logs."""
+        return f"SlackAccount({self.name!r})"
+
+
+class SlackAccounts(_Record):
+    """`slack.json`."""
+
+    accounts: tuple[SlackAccount, ...] = ()

@@ -61,6 +61,5 @@ class AgentConfig(BaseModel):
     platform_hints: dict[str, str] = Field(default_factory=dict)
     """Channel to a sentence of the administrator's that its conversations' prompts carry."""
     idle_timeout_seconds: int = Field(ge=1)
-    trace_endpoint: str = ""
     created_at: float = 0.0
     """Seconds since the epoch when the operator decided to start this pod: the zero of the start-up breakdown."""

@@ -71,6 +71,8 @@ class CronRun(BaseModel):
     job: ObjectName
     run: Annotated[str, StringConstraints(max_length=64)]
     """Which one: its scheduled minute in UTC, or `now-` and a hash."""
+    channel: Annotated[str, StringConstraints(max_length=32)] = "cron"
+    """Channel of the conversation that it continues; `cron` when it has one of its own."""
     toolsets: Annotated[tuple[str, ...], Field(max_length=16)] | None = None
     """Narrows the Profile's; None does not. A name that the Profile has not fails the run."""
     script: Annotated[str, StringConstraints(max_length=32_768)] = ""

@@ -89,6 +89,12 @@ def conversation_id(*parts: str) -> str:
     return "c" + _hash("conversation", *parts)[:25]
 
 
+def turn_id(sid: str, channel: str, account: str, update_id: str) -> str:
+    """Derive the id of a turn from what the platform calls its message: the same message is the same turn."""
+    digest = hashlib.sha256("\0".join(("turn", sid, channel, account, update_id)).encode()).digest()
+    return "t" + base64.b32encode(digest).decode().lower()[:25]
+
+
 def media_id(data: bytes) -> str:
     """Derive the id of a medium from its bytes: the same picture has the same id."""
     return "m" + base64.b32encode(hashlib.sha256(data).digest()).decode().lower()[:25]
@@ -127,8 +133,13 @@ CRON_CHANNEL = "cron"
 
 
 def cron_session_name(job: str, job_uid: str, run: str) -> str:
-    """Name of the HermesSession of a run: one a job and run, so the API server refuses a second."""
-    return object_name(job, run, job_uid)
+    """Name of the HermesSession of a run: one a job and run, so the API server refuses a second.
+
+    Shows the job and the minute; the hash at the end tells apart what the rest does not.
+    """
+    stamp = re.sub(r"[^a-z0-9]+", "-", run.lower())[:17].strip("-")
+    digest = _hash("run", job_uid, run)[:10]
+    return f"{job[: MAX_NAME - len(stamp) - len(digest) - 2].strip('-')}-{stamp}-{digest}"
 
 
 def cron_owner(namespace: str, job: str) -> str:

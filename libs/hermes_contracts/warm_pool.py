@@ -38,6 +38,8 @@ class Waiting(_Message):
 
     pod_uid: PodUid
     bus_url: str
+    models_url: str
+    """Asked once beforehand, without a token, so that nothing is left to load when the first turn asks."""
 
 
 class Hello(_Message):

@@ -40,6 +40,24 @@ def _encode(data: bytes) -> str:
     return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
 
 
+def _allowed(permissions: Permissions) -> dict[str, object]:
+    """Return the claims that name subjects; an empty list would allow all, so a role without gets one that nobody uses."""
+    return {
+        "pub": {"allow": list(permissions.publish) or ["hermes.nothing"]},
+        "sub": {"allow": list(permissions.subscribe) or ["hermes.nothing"]},
+    }
+
+
+def allows(jwt: str, permissions: Permissions) -> bool:
+    """Tell whether a user's JWT allows exactly this. Not a check of its signature: for what we made ourselves."""
+    try:
+        body = jwt.split(".")[1]
+        claims = json.loads(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)))["nats"]
+        return {part: claims[part] for part in ("pub", "sub")} == _allowed(permissions)
+    except (ValueError, LookupError, TypeError):
+        return False
+
+
 def _jwt(issuer_seed: str, subject: str, name: str, claims: dict[str, object], expires_at: int | None = None) -> str:
     issuer = nkeys.from_seed(issuer_seed.encode())
     body: dict[str, object] = {
@@ -71,7 +89,10 @@ class BusKeys:
         return cls(_new_seed(nkeys.PREFIX_BYTE_OPERATOR), _new_seed(account), _new_seed(account))
 
     def server_config(self) -> str:
-        """Return the authentication part of nats-server's configuration. Holds public keys and JWTs only."""
+        """Return the authentication part of nats-server's configuration. Holds public keys and JWTs only.
+
+        A client sends its JWT, and with it every subject that it may use, in one line; 4 KB of it is the server's default.
+        """
         account, system = public_key_of(self.account_seed), public_key_of(self.system_seed)
         storage = {"mem_storage": -1, "disk_storage": -1, "streams": -1, "consumer": -1}
         no_storage = dict.fromkeys(storage, 0)
@@ -86,7 +107,7 @@ class BusKeys:
             self.operator_seed, system, "SYS", {"type": "account", "version": 2, "limits": {**_UNLIMITED, **no_storage}}
         )
         return (
-            f"operator: {operator_jwt}\nsystem_account: {system}\nresolver: MEMORY\n"
+            f"max_control_line: 64KB\noperator: {operator_jwt}\nsystem_account: {system}\nresolver: MEMORY\n"
             f"resolver_preload: {{ {account}: {account_jwt}, {system}: {system_jwt} }}\n"
         )
 
@@ -103,9 +124,7 @@ class BusKeys:
             "subs": -1,
             "data": -1,
             "payload": -1,
-            # An empty list of allowed subjects allows everything: a role without subjects gets one that nobody uses.
-            "pub": {"allow": list(permissions.publish) or ["hermes.nothing"]},
-            "sub": {"allow": list(permissions.subscribe) or ["hermes.nothing"]},
+            **_allowed(permissions),
         }
         expires = None if lifetime_seconds is None else int(time.time()) + lifetime_seconds
         return _jwt(self.account_seed, public, name, claims, expires)

@@ -52,6 +52,7 @@ from hermes_service.bus import connect
 from hermes_service.operations import Operations
 from hermes_service.rpc import StoreClient, service_store_client
 from hermes_service.signing import Signer, Verifier
+from hermes_service.tracing import configure_tracing
 
 log = structlog.get_logger()
 
@@ -263,7 +264,7 @@ class Operator:
             "cron": crons.run,
             "arrival": arrivals.run,
             "gone": gone,
-            "pool": PoolPass(self._client, shared, installation, minter).run,
+            "pool": PoolPass(self._client, shared, installation, minter, events).run,
             "handover": HandoverPass(self._client, bus.door, shared, claims, launcher.facts_of).run,
         }
         return Workers(shared.queue, passes, settings.workers)
@@ -309,6 +310,7 @@ async def _until(lost: asyncio.Event, work: Coroutine[Any, Any, None]) -> None:
 
 async def run(settings: OperatorSettings) -> None:
     """Run one replica with these settings."""
+    configure_tracing("hermes-operator", settings.trace_endpoint)
     operations = Operations()
     reach = Reach(settings.namespace, frozenset(settings.tenants))
     async with (

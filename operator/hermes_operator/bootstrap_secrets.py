@@ -1,7 +1,8 @@
 """Contents of the Secrets that one installation shares: pure, apart from drawing random bytes.
 
-What exists is never replaced. A key that follows from others is derived; one that cannot be, because what was made from
-it is still there, is refused with a sentence that says what to restore.
+What exists is never replaced, but for what a release lets our services do on the bus: that is signed anew, with the
+same key. A key that follows from others is derived; one that cannot be, because what was made from it is still there, is
+refused with a sentence that says what to restore.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ from hermes_contracts.installation import (
     InstallationSecret,
 )
 from hermes_contracts.names import DnsLabel, ObjectName
-from hermes_service.bus_keys import BusKeys
+from hermes_service.bus import BusCredentials
+from hermes_service.bus_keys import BusKeys, allows, public_key_of
 from hermes_service.signing import new_signing_seed
 
 Data = Mapping[str, str]
@@ -88,11 +90,25 @@ def missing_data(found: Mapping[InstallationSecret, Data], release: str, first: 
     for secret, role in _BUS_USERS.items():
         if "bus.creds" not in found.get(secret, {}):
             fill(secret, {"bus.creds": bus_keys.user(role.value, service_permissions(role)).render()})
+        elif (renewed := _renewed(bus_keys, role, found[secret]["bus.creds"])) is not None:
+            result[secret] = {**found[secret], "bus.creds": renewed}
     fill(POSTGRES, {key: random_source.token_urlsafe(32) for key in POSTGRES.keys})
     _fill_tokens(fill, content)
     fill(GATEWAY_SIGNING, {"seed": new_signing_seed()})
     _fill_api_keys(found, fill, content, first)
     return result
+
+
+def _renewed(keys: BusKeys, role: Role, rendered: str) -> str | None:
+    """Return a service's credential with what it may do in this release, its key as it was; None when it is so already."""
+    permissions = service_permissions(role)
+    try:
+        old = BusCredentials.parse(rendered)
+    except ValueError:
+        return None
+    if allows(old.jwt, permissions):
+        return None
+    return BusCredentials(keys.user_jwt(public_key_of(old.seed), role.value, permissions), old.seed).render()
 
 
 def read_bus_keys(data: Data) -> BusKeys:

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from hermes_contracts import subjects
 from hermes_contracts.crd.session import StartupBreakdown
-from hermes_contracts.envelopes import Wake
+from hermes_contracts.envelopes import HEADER_TRACE, Wake
 from hermes_contracts.names import LABEL_POOL
 from hermes_contracts.store_api import AgentState, ReportRequest
 from hermes_operator import metrics
@@ -23,6 +23,7 @@ from hermes_operator.namespaces import Namespaces
 from hermes_operator.pool.observer import WarmObserver
 from hermes_operator.reconcile.model import AgentWord, Memory
 from hermes_operator.state import Key, Shared, arrival_key, cron_key, profile_key, session_key
+from hermes_service.tracing import span
 
 log = structlog.get_logger()
 
@@ -129,7 +130,10 @@ class Observer:
 
     def drop_cron_job(self, identity: Identity) -> bool:
         """Take the deletion of a HermesCronJob; tells whether it was news."""
-        return self.shared.cache.cron_jobs.drop(*identity) is not None
+        if self.shared.cache.cron_jobs.drop(*identity) is None:
+            return False
+        self.shared.queue.add(cron_key(identity[0], identity[1]))
+        return True
 
     def _look_at_job(self, namespace: str, job_uid: str, when: float) -> None:
         """Have the job looked at whose run has got somewhere."""
@@ -187,7 +191,9 @@ class Observer:
         except ValidationError:
             log.warning("wake.unreadable")
             return
-        self.wake(sid)
+        with span("operator.wake", (message.headers or {}).get(HEADER_TRACE, ""), sid=sid):
+            log.info("wake.heard", sid=sid)
+            self.wake(sid)
 
     def wake(self, sid: str) -> None:
         """Mark a session as having something to do. Ignored for nobody, a session with a working pod included."""

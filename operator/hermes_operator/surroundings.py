@@ -50,7 +50,6 @@ class Surroundings:
             gateway_public_key=self._gateway_public_key,
             resolvers=await asyncio.to_thread(_resolvers, self._resolv_conf),
             blocked_cidrs=settings.blocked_cidrs,
-            trace_endpoint=settings.trace_endpoint,
         )
 
     async def wait(self) -> None:

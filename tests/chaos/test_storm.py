@@ -22,17 +22,19 @@ from tests.chaos.framework.kills import Reaper
 from tests.chaos.framework.load import EFFECTS, Client
 from tests.chaos.framework.plan import TARGETS, Kill, plan, replay
 from tests.chaos.framework.verdict import Evidence, Verdict, judge
-from tests.e2e.framework.installation import profile, profile_ready
+from tests.e2e.framework.installation import namespace_of, profile, profile_ready
 from tests.e2e.framework.person import Person
 from tests.e2e.framework.sessions import pod_running, session_of, shell
 
 STORY = "chaos"
-NAMESPACE = f"e2e-{STORY}"
+NAMESPACE = namespace_of(STORY)
 SEED = int(os.environ.get("CHAOS_SEED") or random.SystemRandom().randrange(10**6))
 KILLS = int(os.environ.get("CHAOS_KILLS") or 1)
 """Of each target."""
 SECONDS = float(os.environ.get("CHAOS_SECONDS") or 5.0 * KILLS * len(TARGETS))
 SESSIONS = 5
+PATIENCE_SECONDS = 600.0
+"""How long a client repeats a call: some storms leave hardly a calm moment."""
 IDLE_SECONDS = 8
 """A session that pauses for longer sleeps and is woken."""
 
@@ -48,7 +50,12 @@ async def test_nothing_is_lost_doubled_reordered_or_repeated(capsys: pytest.Capt
     try:
         async with AsyncExitStack() as people:
             clients = [
-                Client(await people.enter_async_context(Person(STORY)), f"s{n}-{run}", "late", _pause(n))
+                Client(
+                    await people.enter_async_context(Person(STORY, patience_seconds=PATIENCE_SECONDS)),
+                    f"s{n}-{run}",
+                    "late",
+                    _pause(n),
+                )
                 for n in range(SESSIONS)
             ]
             started = time.monotonic()
@@ -60,7 +67,8 @@ async def test_nothing_is_lost_doubled_reordered_or_repeated(capsys: pytest.Capt
         with capsys.disabled():
             print("\n".join(reaper.log))
     verdicts = [judge(one) for one in evidence]
-    left = await leftovers(NAMESPACE, await everybody_sleeps(NAMESPACE))
+    await everybody_sleeps(NAMESPACE)
+    left = await leftovers(NAMESPACE)
     with capsys.disabled():
         print(_table(reaper, verdicts, left, clients, took))
     assert [fault for verdict in verdicts for fault in verdict.faults] == []

@@ -8,12 +8,12 @@ import uuid
 import pytest
 
 from release.kubectl import Object, apply, kubectl
-from tests.e2e.framework.installation import profile
+from tests.e2e.framework.installation import namespace_of, profile
 from tests.e2e.framework.person import Person
 from tests.e2e.framework.sessions import condition_of, events_of, pod_running, session_of
 
 STORY = "broken"
-NAMESPACE = f"e2e-{STORY}"
+NAMESPACE = namespace_of(STORY)
 
 
 @pytest.fixture(autouse=True)

@@ -10,7 +10,7 @@ import pytest
 from hermes_contracts.installation import INSTALLATION_SECRETS
 from release import helm
 from release.kubectl import get, get_all, run, until
-from tests.e2e.framework.installation import NAMESPACE, RELEASE, VALUES, commands, install
+from tests.e2e.framework.installation import NAMESPACE, RELEASE, VALUES, commands, install, namespace_of
 from tests.e2e.framework.person import Person
 from tests.e2e.framework.sessions import pod_running, session_of, shell
 
@@ -54,7 +54,7 @@ async def test_uninstall_keeps_data_and_install_finds_it() -> None:
     await until("our pods to be gone", gone, deadline_seconds=120)
     assert await get_all("persistentvolumeclaims", NAMESPACE), "volumes stay"
     assert await get("crd", "hermessessions.hermes.run", NAMESPACE), "definitions stay, and with them every object"
-    await _namespace_can_go("e2e-rules")
+    await _namespace_can_go(namespace_of("rules"))
     await install()
     async with Person(STORY) as ann:
         await ann.say(session, "hello again")

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from release.kubectl import get, get_all
-from tests.e2e.framework.installation import NAMESPACE, RELEASE
+from tests.e2e.framework.installation import NAMESPACE, RELEASE, namespace_of
 from tests.e2e.framework.person import Person
 from tests.e2e.framework.sessions import only_session, pod_running, python_in, shell
 
@@ -29,8 +29,8 @@ except OSError as error:
 async def pod() -> AsyncIterator[str]:
     async with Person(STORY) as ann:
         await ann.say("probe", "hello")
-    (session,) = await only_session(f"e2e-{STORY}")
-    found = await pod_running(f"e2e-{STORY}", session["metadata"]["name"])
+    (session,) = await only_session(namespace_of(STORY))
+    found = await pod_running(namespace_of(STORY), session["metadata"]["name"])
     yield found["metadata"]["name"]
 
 
@@ -58,7 +58,7 @@ async def _targets() -> dict[str, tuple[str, int]]:
 async def test_nothing_but_the_platform_answers(pod: str, container: str) -> None:
     reached = []
     for what, (host, port) in (await _targets()).items():
-        answer = await python_in(f"e2e-{STORY}", pod, container, CONNECT.format(host=host, port=port))
+        answer = await python_in(namespace_of(STORY), pod, container, CONNECT.format(host=host, port=port))
         if "refused" not in answer:
             reached.append((what, answer))
     assert not reached
@@ -75,7 +75,7 @@ info = s.recv(65536)
 s.sendall(b'CONNECT {{"verbose":true,"pedantic":false}}\\r\\nPUB hermes.wake 0\\r\\n\\r\\nPING\\r\\n')
 print(s.recv(65536))
 """
-    answer = await python_in(f"e2e-{STORY}", pod, "sandbox", code)
+    answer = await python_in(namespace_of(STORY), pod, "sandbox", code)
     assert "Authorization Violation" in answer
 
 
@@ -90,7 +90,7 @@ try:
 except urllib.error.HTTPError as error:
     print(error.code)
 """
-    assert (await python_in(f"e2e-{STORY}", pod, "sandbox", code)).strip() == "401"
+    assert (await python_in(namespace_of(STORY), pod, "sandbox", code)).strip() == "401"
 
 
 @pytest.mark.parametrize("container", ["agent", "sandbox"])
@@ -101,14 +101,16 @@ found = [p for p in ("/var/run/secrets/kubernetes.io", "/run/hermes/bus") if os.
 names = [n for n in os.environ if any(w in n.upper() for w in ("KEY", "SECRET", "PASSWORD", "TOKEN"))]
 print(json.dumps({"paths": found, "names": names, "uid": os.getuid(), "gids": sorted(os.getgroups())}))
 """
-    found = json.loads(await python_in(f"e2e-{STORY}", pod, container, code))
+    found = json.loads(await python_in(namespace_of(STORY), pod, container, code))
     assert found["paths"] == []
     assert [n for n in found["names"] if n != "GPG_KEY"] == []
     assert found["uid"] == {"agent": 10001, "sandbox": 10002}[container]
 
 
 async def test_the_sandbox_sees_none_of_the_agents_secrets(pod: str) -> None:
-    listing = await shell(f"e2e-{STORY}", pod, "sandbox", "sh", "-c", "ls /run/hermes; ls /run/hermes/session 2>&1 || true")
+    listing = await shell(
+        namespace_of(STORY), pod, "sandbox", "sh", "-c", "ls /run/hermes; ls /run/hermes/session 2>&1 || true"
+    )
     assert "bus.creds" not in listing
     assert "models.token" not in listing
 
@@ -130,7 +132,7 @@ print(json.dumps({
     "mount": ctypes.CDLL(None).mount(b"none", b"/tmp", b"tmpfs", 0, None) == 0,
 }))
 """
-    found = json.loads(await python_in(f"e2e-{STORY}", pod, container, code))
+    found = json.loads(await python_in(namespace_of(STORY), pod, container, code))
     assert found == {
         "caps": 0, "no_new_privs": 1, "seccomp": 2, "root": False, "etc": False, "proc": False, "mount": False,
     }  # fmt: skip
@@ -148,7 +150,7 @@ try:
 except OSError as error:
     print("refused", error)
 """
-    assert (await python_in(f"e2e-{STORY}", pod, "sandbox", code)).split()[0] in ("refused", "closed")
+    assert (await python_in(namespace_of(STORY), pod, "sandbox", code)).split()[0] in ("refused", "closed")
 
 
 async def test_the_agent_listens_nowhere(pod: str) -> None:
@@ -157,11 +159,11 @@ ports = [l.split()[1] for f in ("/proc/net/tcp", "/proc/net/tcp6") for l in list
 names = [l.split()[-1] for l in list(open("/proc/net/unix"))[1:] if "@" in l.split()[-1]]
 print(ports, names)
 """
-    assert (await python_in(f"e2e-{STORY}", pod, "sandbox", code)).strip() == "[] []"
+    assert (await python_in(namespace_of(STORY), pod, "sandbox", code)).strip() == "[] []"
 
 
 async def test_the_pod_passes_the_restricted_standard(pod: str) -> None:
-    found = await get("pod", pod, f"e2e-{STORY}")
+    found = await get("pod", pod, namespace_of(STORY))
     assert found is not None
     assert found["spec"]["automountServiceAccountToken"] is False
     assert found["spec"].get("enableServiceLinks") is False

@@ -12,7 +12,8 @@ MAX_TEXT = 1024
 """Longest string of a status field whose model names no bound, in characters."""
 MAX_ITEMS = 64
 """Longest list of a status field whose model names no bound."""
-FORMATS = dict.fromkeys(("lastTransitionTime", "lastActivity", "nextRun", "lastScheduled", "countedFrom", "time"), "date-time")
+_TIMES = ("lastTransitionTime", "lastActivity", "nextRun", "lastScheduled", "countedFrom", "time")
+FORMATS = dict.fromkeys(_TIMES, "date-time")
 """Fields that are text in the models and times in Kubernetes."""
 _FIXED_LENGTH_PATTERNS = {"^[a-z][a-z0-9-]{0,31}$": 32}
 _KEPT = (

@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from nats.aio.client import Client
 
 from hermes_contracts import projection, subjects
-from hermes_contracts.access import ApiKeyRecord, ApiKeys, WebhookRoute, WebhookRoutes
+from hermes_contracts.access import ApiKeyRecord, ApiKeys, SlackAccount, SlackAccounts, WebhookRoute, WebhookRoutes
 from hermes_contracts.bus_permissions import Role, service_permissions
 from hermes_contracts.crd.profile import ModelSettings, ProfileSpec
 from hermes_contracts.projection import ProfileProjection
@@ -182,6 +182,7 @@ def _services(folder: Path, database: servers.Database, ports: dict[str, int]) -
         "WEBHOOKS_PORT": ports["webhooks"],
         "API_KEYS_FILE": folder / "keys.json",
         "WEBHOOKS_FILE": folder / "webhooks.json",
+        "SLACK_FILE": folder / "slack.json",
         "SIGNING_SEED_FILE": folder / "signing.seed",
     }
     return [
@@ -224,13 +225,17 @@ def stack_folder() -> Iterator[Path]:
 
 @asynccontextmanager
 async def running_stack(
-    folder: Path, profiles: tuple[LocalProfile, ...] = (LocalProfile(),), webhooks: tuple[WebhookRoute, ...] = ()
+    folder: Path,
+    profiles: tuple[LocalProfile, ...] = (LocalProfile(),),
+    webhooks: tuple[WebhookRoute, ...] = (),
+    slack: tuple[SlackAccount, ...] = (),
 ) -> AsyncIterator[Stack]:
     """Start everything in `folder` and stop it afterwards. Ready when every service says so."""
     ports = {name: free_port() for name in ("nats", "api", "webhooks", "models", "scripted-model")}
     keys, api_key, seed = BusKeys.generate(), secrets.token_urlsafe(24), signing.new_signing_seed()
     minter = _write_keys(folder, keys, api_key, webhooks)
     (folder / "signing.seed").write_text(seed)
+    (folder / "slack.json").write_text(SlackAccounts(accounts=slack).model_dump_json())
     _write_profiles(folder, profiles)
     database = await asyncio.to_thread(servers.create_database, folder, free_port())
     (folder / "service-password").write_text(database.service_password)

@@ -66,15 +66,15 @@
 {{- end }}
 {{- end -}}
 
-{{/* Agent pods of the tenants, as peers. */}}
+{{/* Agent pods of the tenants, as peers: those with a session and those that wait for one. */}}
 {{- define "hermes.agentPeers" -}}
 {{- range (include "hermes.tenants" . | fromJsonArray) }}
 - namespaceSelector:
     matchLabels:
       kubernetes.io/metadata.name: {{ . }}
   podSelector:
-    matchExpressions:
-      - key: hermes.run/sid
-        operator: Exists
+    matchLabels:
+      app.kubernetes.io/component: agent
+      app.kubernetes.io/part-of: hermes
 {{- end }}
 {{- end -}}

@@ -64,6 +64,16 @@ class Turn(_Shape):
     usage: Spending = Spending()
 
     @property
+    def stopped(self) -> bool:
+        """Whether its person stopped it."""
+        return self.reason == "stopped_by_user"
+
+    @property
+    def answered(self) -> bool:
+        """Whether it ended as it should: neither failed, given up, nor stopped."""
+        return self.state in ("done", "merged") and not self.stopped
+
+    @property
     def settled(self) -> bool:
         """Whether this is how it stays."""
         return self.state in SETTLED

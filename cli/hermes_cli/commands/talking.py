@@ -10,7 +10,7 @@ from pathlib import Path
 
 from hermes_cli.api.client import Api
 from hermes_cli.api.sessions import find_session, list_sessions, make_session, pick_profile, post_message
-from hermes_cli.api.shapes import SESSION_ID, Session, Turn
+from hermes_cli.api.shapes import SESSION_ID, Session
 from hermes_cli.connection.opening import Connected, connected
 from hermes_cli.errors import CliError, ExitCode, usage
 from hermes_cli.options import Options
@@ -102,7 +102,7 @@ async def send(options: Options, which: Which, sending: Sending) -> ExitCode:
             raise CliError(what, f"read it later with hermes sessions transcript {session.id}") from None
         if sending.as_json:
             print_json(turn)
-        return _code(turn)
+        return ExitCode.OK if turn.answered else ExitCode.FAILED
 
 
 def _text(given: str) -> str:
@@ -143,7 +143,3 @@ class _Answer:
 
 def _nothing(_: Action) -> None:
     """Show nothing while the turn runs."""
-
-
-def _code(turn: Turn) -> ExitCode:
-    return ExitCode.FAILED if turn.state in ("failed", "dead") else ExitCode.OK

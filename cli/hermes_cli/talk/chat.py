@@ -96,7 +96,7 @@ class Chat:
     async def _ask(self, text: str, images: Sequence[str]) -> None:
         try:
             self.last = await ask(self._api, self.session, text, images, self._screen.show)
-            self.failed = self.failed or self.last.state in ("failed", "dead")
+            self.failed = self.failed or not self.last.answered
         except CliError as error:
             self.failed = True
             self._screen.problem(str(error))

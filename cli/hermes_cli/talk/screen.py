@@ -16,7 +16,6 @@ from hermes_cli.talk.blocks import Blocks
 from hermes_cli.talk.progress import Action, Anew, Ended, Notice, Text, Tool
 
 BEGINS_ANEW = "[The answer begins anew.]"
-STOPPED = "stopped_by_user"
 _WORTH_TELLING_SECONDS = 1.0
 
 
@@ -38,7 +37,7 @@ class Screen(Protocol):
 
 def ending(turn: Turn) -> str:
     """Return the line below an answer. Empty when there is nothing to say."""
-    if turn.reason == STOPPED:
+    if turn.stopped:
         return "stopped"
     match turn.state:
         case "merged":
@@ -76,7 +75,7 @@ class PlainScreen:
                 self.say(text)
             case Ended(turn):
                 self._end_line()
-                if turn.state in ("failed", "dead") or turn.reason == STOPPED:
+                if not turn.answered:
                     self.problem(ending(turn))
 
     def say(self, text: str) -> None:
@@ -167,7 +166,7 @@ class RichScreen:
 
     def _end(self, turn: Turn) -> None:
         line = ending(turn)
-        if turn.state in ("failed", "dead") and turn.reason != STOPPED:
+        if not turn.answered and not turn.stopped:
             self.problem(line)
         elif line:
             self.say(line)

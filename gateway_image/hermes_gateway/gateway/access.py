@@ -1,4 +1,4 @@
-"""Who may call: API keys and webhook routes, from mounted files, looked at again when they change. Default is deny."""
+"""Who may call: API keys, webhook routes and chat accounts, from mounted files that are followed. Default is deny."""
 
 from __future__ import annotations
 
@@ -12,7 +12,15 @@ from typing import Generic, TypeVar
 import structlog
 from pydantic import ValidationError
 
-from hermes_contracts.access import ApiKeyRecord, ApiKeys, Scope, WebhookRoute, WebhookRoutes
+from hermes_contracts.access import (
+    ApiKeyRecord,
+    ApiKeys,
+    Scope,
+    SlackAccount,
+    SlackAccounts,
+    WebhookRoute,
+    WebhookRoutes,
+)  # fmt: skip
 from hermes_gateway.gateway.web.errors import ApiError
 
 log = structlog.get_logger()
@@ -111,4 +119,13 @@ def parse_webhooks(data: bytes) -> dict[str, WebhookRoute]:
     found = {route.name: route for route in routes}
     if len(found) != len(routes):
         raise ValueError("a webhook name occurs twice")
+    return found
+
+
+def parse_slack(data: bytes) -> dict[str, SlackAccount]:
+    """Read `slack.json`: accounts by name. Raises ValueError when a name, or an app in a workspace, occurs twice."""
+    accounts = SlackAccounts.model_validate_json(data).accounts
+    found = {account.name: account for account in accounts}
+    if len(found) != len(accounts) or len({account.account for account in accounts}) != len(accounts):
+        raise ValueError("a Slack account's name, or an app in a workspace, occurs twice")
     return found

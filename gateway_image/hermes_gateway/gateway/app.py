@@ -19,11 +19,13 @@ from nats.errors import Error as NatsError
 from pydantic import ValidationError
 
 from hermes_contracts import subjects
-from hermes_contracts.access import WebhookRoute
+from hermes_contracts.access import SlackAccount, WebhookRoute
 from hermes_contracts.errors import HermesError
 from hermes_gateway.gateway import api, health
-from hermes_gateway.gateway.access import Keyring, RecordFile, parse_webhooks
+from hermes_gateway.gateway.access import Keyring, RecordFile, parse_slack, parse_webhooks
+from hermes_gateway.gateway.channels.listener import build_listener
 from hermes_gateway.gateway.channels.webhook import CHANNEL, WebhookChannel
+from hermes_gateway.gateway.chat_platforms import chat_platforms
 from hermes_gateway.gateway.delivery.deliver import Deliverer, Send
 from hermes_gateway.gateway.delivery.partitions import deliver_partitions
 from hermes_gateway.gateway.delivery.sender import WebhookSender
@@ -82,28 +84,48 @@ async def running(settings: GatewaySettings) -> AsyncIterator[Ports]:
         webhooks = RecordFile[dict[str, WebhookRoute]](settings.webhooks_file, parse_webhooks, {})
         keyring.refresh()
         webhooks.refresh()
+        slack = RecordFile[dict[str, SlackAccount]](settings.slack_file, parse_slack, {})
+        slack.refresh()
         profiles, store, hub = ProfileCache(), service_store_client(bus, _ROLE), SubjectHub(bus)
         signer = Signer(settings.signing_seed_file.read_text().strip())
         ingest = Ingest(bus, js, signer, timeout_seconds=settings.publish_timeout_seconds)
         turns = Turns(ingest, hub, store, poll_seconds=settings.answer_poll_seconds, max_waiting=settings.max_waiting_calls)
         streams = OpenStreams(_MAX_EVENT_STREAMS)
         checks = health.Checks(
-            bus, store, profiles, lambda: [file.problem for file in (keyring, webhooks) if file.problem is not None]
+            bus, store, profiles, lambda: [file.problem for file in (keyring, webhooks, slack) if file.problem is not None]
         )
         operations = Operations()
         checks.register(operations)
         sender = WebhookSender(lambda: webhooks.current, timeout_seconds=settings.delivery_timeout_seconds)
         stack.push_async_callback(sender.close)
-        senders: dict[str, Send] = {CHANNEL: sender.send}
+        platforms = await stack.enter_async_context(
+            chat_platforms(
+                bus,
+                store,
+                hub,
+                profiles,
+                ingest,
+                lambda: slack.current,
+                timeout_seconds=settings.delivery_timeout_seconds,
+            )
+        )
+        senders: dict[str, Send] = {CHANNEL: sender.send, **platforms.senders}
         deliverer = Deliverer(js, store, senders, max_attempts=settings.delivery_max_attempts)
         instance = f"{socket.gethostname()}-{secrets.token_hex(4)}"
         await stack.enter_async_context(
             _background(
-                keyring.follow(), webhooks.follow(), profiles.run(bus, js), deliver_partitions(bus, js, instance, deliverer)
+                keyring.follow(),
+                webhooks.follow(),
+                slack.follow(),
+                profiles.run(bus, js),
+                platforms.pipeline.run(),
+                deliver_partitions(bus, js, instance, deliverer, platforms.previews),
             )
         )
-        public = WebhookChannel(lambda: webhooks.current, profiles, ingest).application(
-            max_bytes=settings.webhook_max_body_bytes, timeout_seconds=settings.body_timeout_seconds
+        public = build_listener(
+            (WebhookChannel(lambda: webhooks.current, profiles, ingest), *platforms.doors),
+            max_bytes=settings.webhook_max_body_bytes,
+            timeout_seconds=settings.body_timeout_seconds,
         )
         private = api.guarded(
             api.build_application(

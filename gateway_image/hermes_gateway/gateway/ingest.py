@@ -132,7 +132,7 @@ class Ingest:
         accepted = await self._store(inbound, subject, body, headers)
         metrics.ACCEPT_SECONDS.labels(inbound.channel).observe(time.perf_counter() - started)
         metrics.ACCEPTED.labels(inbound.channel, str(accepted.duplicate).lower()).inc()
-        await self._wake(route)
+        await self._wake(route, headers[HEADER_TRACE])
         return accepted
 
     async def _store(self, inbound: Inbound, subject: str, body: bytes, headers: dict[str, str]) -> Accepted:
@@ -156,9 +156,9 @@ class Ingest:
                 await asyncio.sleep(0.1 * attempt)
         raise AssertionError("unreachable")
 
-    async def _wake(self, route: Route) -> None:
+    async def _wake(self, route: Route, traceparent: str) -> None:
         try:
-            await self._bus.publish(subjects.WAKE, _wake(route))
+            await self._bus.publish(subjects.WAKE, _wake(route), headers={HEADER_TRACE: traceparent})
         except NatsError as error:
             # The operator's sweep finds the message all the same.
             log.info("ingest.wake_lost", error=str(error)[:200])

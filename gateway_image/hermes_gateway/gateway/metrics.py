@@ -26,4 +26,5 @@ UNCERTAIN = Counter(
     "Attempts after one whose end is unknown: the receiver may have it",
     ["channel"],
 )
+STRANGERS = Counter("hermes_gateway_strangers_total", "Messages of people who may not use an account", ["channel"])
 REQUESTS = Counter("hermes_gateway_http_requests_total", "HTTP requests answered", ["listener", "status_class"])

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
+from hermes_gateway.text.split import split_markdown
+
 MAX_EVENT_REPLY_BYTES = 256 * 1024
 """Longest reply inside an event, as JSON; a longer one is cut and flagged, and is read whole with `get_turn`."""
 MAX_PART_BYTES = 400 * 1024
@@ -16,21 +18,28 @@ class ChannelLimit:
     """`characters` that one part may hold; None: nothing is delivered, the caller reads the answer himself."""
 
     characters: int | None
+    chat: bool = False
+    """Shown as Markdown in a chat: each part must be whole by itself."""
 
 
 CHANNEL_LIMITS: dict[str, ChannelLimit] = {
     "api": ChannelLimit(None),
     "object": ChannelLimit(None),
     "webhook": ChannelLimit(100_000),
+    "slack": ChannelLimit(3_500, chat=True),
 }
 _OTHER_CHANNELS = ChannelLimit(4_000)
 
 
 def split_reply(channel: str, reply: str) -> list[str]:
-    """Cut a reply into the parts that are sent one after the other; joined they are the reply. Empty: nothing to send."""
-    limit = CHANNEL_LIMITS.get(channel, _OTHER_CHANNELS).characters
+    """Cut a reply into the parts that are sent one after the other; joined they are the reply, but in chats, where a block
+    of code that is cut ends in one part and begins anew in the next. Empty: nothing to send."""
+    known = CHANNEL_LIMITS.get(channel, _OTHER_CHANNELS)
+    limit = known.characters
     if limit is None:
         return []
+    if known.chat:
+        return split_markdown(reply, limit)
     parts: list[str] = []
     while reply:
         end = _part_end(reply, limit)

@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import Literal
 
 from hermes_contracts.errors import ErrorCode, HermesError
+from hermes_contracts.names import turn_id as turn_id
 from hermes_contracts.store_api import SETTLED, CompactReply, CompactRequest, PutMediaRequest, TurnState
 
 MAX_ATTEMPTS = 5
@@ -28,6 +29,7 @@ _GIVEN_UP_BECAUSE = {
         "I could not answer this message: the place it was for is not served here any more. "
         "Please ask the people who run me."
     ),
+    REASON_DELETED: "This scheduled run was deleted before it ended.",
     "suspended": (
         "I could not answer this message: I was suspended for a long time. "
         "Please send it again once the people who run me have resumed me."
@@ -38,12 +40,6 @@ _GIVEN_UP_BECAUSE = {
 def given_up(reason: str) -> str:
     """Return what the person reads when a message is given up for a reason of ours."""
     return _GIVEN_UP_BECAUSE.get(reason, GIVEN_UP)
-
-
-def turn_id(sid: str, channel: str, account: str, update_id: str) -> str:
-    """Derive the id of a turn from what the platform calls its message: the same message is the same turn."""
-    digest = hashlib.sha256("\0".join(("turn", sid, channel, account, update_id)).encode()).digest()
-    return "t" + b32encode(digest).decode().lower()[:25]
 
 
 def command_id(sid: str, account: str, update_id: str) -> str:

@@ -229,4 +229,5 @@ def _bury(session: Row, inbound: Inbound, turn_id: str, reason: str) -> Statemen
 def _known(inbound: Inbound, turn_id: str, session: Row) -> KnownTurn:
     """Take a turn's facts from its message and its session's row."""
     key = RoutingKey.model_validate(session["key"])
-    return KnownTurn(TurnFacts.of(inbound, turn_id), inbound.channel, key, session["namespace"], inbound.run, inbound.reply_to)
+    facts, namespace = TurnFacts.of(inbound, turn_id), session["namespace"]
+    return KnownTurn(facts, inbound.channel, key, namespace, inbound.run, inbound.reply_to)

@@ -27,7 +27,9 @@ class DeliverTarget(ApiModel):
     account: Annotated[str, StringConstraints(min_length=1, max_length=256)] = Field(
         description="Account on the channel, bound to this namespace by the administrator; of webhooks the route's name"
     )
-    chat: KeyText = Field(default="", description="Chat or room; webhooks get it as `thread`. Default is the job's name")
+    chat: KeyText = Field(
+        default="", description="Chat or room; webhooks get it as `thread`, and the job's name without one"
+    )
     thread: KeyText = Field(default="", description="Thread inside the chat, where the channel has them")
 
 

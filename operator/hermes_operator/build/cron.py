@@ -79,6 +79,7 @@ def build_run_message(
         run=CronRun(
             job=view.name,
             run=slot.run,
+            channel=route.key.channel,
             toolsets=spec.toolsets,
             script=spec.script,
             no_agent=spec.no_agent,

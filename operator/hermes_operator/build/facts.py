@@ -38,7 +38,6 @@ class Installation:
     gateway_public_key: str
     resolvers: tuple[str, ...] = ()
     blocked_cidrs: tuple[str, ...] = ()
-    trace_endpoint: str = ""
 
 
 @dataclass(frozen=True)

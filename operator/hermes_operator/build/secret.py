@@ -49,7 +49,6 @@ def agent_config(installation: Installation, epoch: Epoch) -> AgentConfig:
         context_file_characters=profile.context_files.max_characters,
         platform_hints=dict(profile.platform_hints),
         idle_timeout_seconds=epoch.idle_timeout_seconds,
-        trace_endpoint=installation.trace_endpoint,
         created_at=epoch.created_at,
     )
 

@@ -63,7 +63,8 @@ class CronPass:
     async def run(self, key: Key) -> float | None:
         """Run one pass; returns when to look again, in wall-clock seconds. Raises HermesError to be tried again."""
         view = self.shared.cache.cron_jobs.get(key.namespace, key.name)
-        if view is None or view.deleting:
+        if view is None:
+            self._runs.keep({job.uid for job in self.shared.cache.cron_jobs.all()})
             return None
         observed = await self.observe(view)
         now = self.wall_clock()

@@ -40,9 +40,9 @@ class Runs:
     wall_clock: Callable[[], float] = time.time
     _known: dict[str, _Known] = field(default_factory=dict)
 
-    def forget(self, job_uid: str) -> None:
-        """Forget a job."""
-        self._known.pop(job_uid, None)
+    def keep(self, job_uids: set[str]) -> None:
+        """Forget all other jobs."""
+        self._known = {uid: known for uid, known in self._known.items() if uid in job_uids}
 
     async def look(self, view: CronJobView, session: SessionView | Unknown | None) -> tuple[tuple[Run, ...], Totals | None]:
         """Return a job's runs and how many have ended. Raises HermesError when the store does not answer."""

@@ -19,6 +19,7 @@ from hermes_contracts.names import (
 from hermes_contracts.warm_pool import WARM_FILE, Waiting
 from hermes_operator.build.facts import Epoch, Installation
 from hermes_operator.build.meta import (
+    ANNOTATION_TEMPLATE,
     COMPONENT_AGENT,
     MANAGED_BY,
     OPERATOR,
@@ -57,7 +58,9 @@ def _anonymous(installation: Installation, namespace: str, profile: ProfileSpec)
 def class_of(installation: Installation, namespace: str, profile: ProfileSpec) -> str:
     """Return the class of a Profile's pods: a hash of all that a pod of its sessions is made from, whose it is apart."""
     body = _anonymous(installation, namespace, profile)
-    return template_hash(namespace, body["spec"], body["metadata"]["labels"][LABEL_EGRESS])
+    meta = body["metadata"]
+    # The template too: a session replaces a pod whose template is not its own, whatever its spec says.
+    return template_hash(namespace, body["spec"], meta["labels"][LABEL_EGRESS], meta["annotations"][ANNOTATION_TEMPLATE])
 
 
 def build_warm_pod(

@@ -71,6 +71,7 @@ class WarmObserver:
             return
         waiting = self.shared.cache.waiting_pod(uid) if news else None
         if waiting is not None:
+            log.info("warm.ready", pod=waiting.name, namespace=waiting.namespace)
             self.shared.warm.made(waiting.namespace, waiting.group)
             self._look_at(waiting)
 

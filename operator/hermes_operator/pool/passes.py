@@ -15,7 +15,8 @@ from hermes_operator import metrics
 from hermes_operator.build.facts import Epoch, Installation
 from hermes_operator.bus import BusDoor
 from hermes_operator.cluster.client import ClusterClient
-from hermes_operator.cluster.errors import ClusterError
+from hermes_operator.cluster.errors import ClusterError, start_reason
+from hermes_operator.cluster.events import EventRecorder
 from hermes_operator.cluster.resources import PODS, SECRETS
 from hermes_operator.cluster.views import PodView, ProfileView, SessionView
 from hermes_operator.credentials import Minter
@@ -42,6 +43,7 @@ class PoolPass:
     shared: Shared
     installation: Callable[[], Installation]
     minter: Minter
+    events: EventRecorder
     wall_clock: Callable[[], float] = time.time
 
     async def run(self, key: Key) -> float | None:
@@ -111,13 +113,17 @@ class PoolPass:
         try:
             pod = WarmPod.read(await self.client.create(PODS, manifest))
             self.shared.cache.warm.put(pod)
-            waiting = Waiting(pod_uid=pod.uid, bus_url=self.installation().bus_url)
+            installation = self.installation()
+            waiting = Waiting(pod_uid=pod.uid, bus_url=installation.bus_url, models_url=installation.models_url)
             credentials = self.minter.warm_bus_user(pod.uid).render()
             # The kubelet waits for it: a pod's UID is not known before the pod is there.
             await self.client.create(SECRETS, build_bootstrap(pod, waiting, credentials))
         except ClusterError as error:
             self.shared.warm.failed(namespace, group)
             log.warning("warm.not_made", namespace=namespace, error=error.message[:300])
+            await self.events.post(
+                owners[0], "Warning", start_reason(error), f"a pod of the warm pool cannot be made: {error.message[:500]}"
+            )
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ from hermes_operator.reconcile.model import ProfileVerdict, Unknown
 
 MAX_SKEW_SECONDS = 5.0
 """Between our clock and the API server's."""
-CHANNELS = frozenset({"webhook"})
-"""Channels that a target may name."""
+CHANNELS = {"webhook": False}
+"""Channels that a target may name, and whether it must name a chat there."""
 
 
 @dataclass(frozen=True)
@@ -82,4 +82,6 @@ def _targets(observed: ObservedCron) -> Problem | None:
         if target.channel not in CHANNELS:
             known = ", ".join(sorted(CHANNELS))
             return Problem("TargetUnknown", f"spec.deliver[{number}].channel: {target.channel!r} is not one of: {known}")
+        if CHANNELS[target.channel] and not target.chat:
+            return Problem("TargetUnknown", f"spec.deliver[{number}].chat: name the chat on {target.channel}")
     return None

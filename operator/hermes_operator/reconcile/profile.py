@@ -100,12 +100,13 @@ def decide_profile(observed: ObservedProfile, now: float) -> ProfilePlan:
 
 
 def worth_writing(old: ProfileStatus, new: ProfileStatus, written_at: float, now: float) -> bool:
-    """Tell whether a status is written now: conditions at once, counts at most once a minute."""
+    """Tell whether a status is written now: conditions and whether pods wait at once, counts at most once a minute."""
     if old == new:
         return False
 
     def said(status: ProfileStatus) -> object:
-        return status.observed_generation, [(c.type, c.status, c.reason, c.message) for c in status.conditions]
+        pooled = status.warm_pods > 0
+        return status.observed_generation, pooled, [(c.type, c.status, c.reason, c.message) for c in status.conditions]
 
     return said(old) != said(new) or now - written_at >= COUNTS_SECONDS
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 
 from hermes_contracts.names import LABEL_SID
-from release.kubectl import Object, get_all, kubectl, until
+from release.kubectl import get_all, kubectl, until
 from tests.e2e.framework.installation import NAMESPACE, RELEASE
 
 _ASLEEP = ("Asleep", "Suspended")
@@ -25,18 +26,32 @@ async def everything_is_ready() -> None:
     await until("every pod of the installation to be ready", ready, deadline_seconds=180, period_seconds=1)
 
 
-async def everybody_sleeps(namespace: str) -> list[Object]:
-    """Wait until every session sleeps and nothing waits for one; returns the sessions."""
+async def everybody_sleeps(namespace: str) -> None:
+    """Wait until every session sleeps."""
 
-    async def asleep() -> list[Object]:
+    async def asleep() -> bool:
         sessions = await get_all("hermessessions", namespace)
-        return sessions if all(one.get("status", {}).get("state") in _ASLEEP for one in sessions) else []
+        return all(one.get("status", {}).get("state") in _ASLEEP for one in sessions)
 
-    return list(await until(f"all sessions of {namespace} to sleep", asleep, deadline_seconds=150, period_seconds=1))
+    await until(f"all sessions of {namespace} to sleep", asleep, deadline_seconds=150, period_seconds=1)
 
 
-async def leftovers(namespace: str, sessions: list[Object]) -> list[str]:
-    """Return what should not be there any more: pods, credentials, consumers, messages, rows that were not relayed."""
+async def leftovers(namespace: str) -> list[str]:
+    """Return what should not be there any more, and did not go within a minute after everybody fell asleep."""
+    last: list[str] = []
+
+    async def nothing() -> bool:
+        last[:] = await _found(namespace)
+        return not last
+
+    with contextlib.suppress(TimeoutError):
+        await until("nothing to be left", nothing, deadline_seconds=60, period_seconds=2)
+    return last
+
+
+async def _found(namespace: str) -> list[str]:
+    """Return pods, credentials, consumers, waiting messages and rows that were not published."""
+    sessions = await get_all("hermessessions", namespace)
     sids = {one["status"]["id"] for one in sessions}
     found = [
         f"{one['metadata']['name']} has {n} messages waiting" for one in sessions if (n := one["status"].get("pending", 0))

@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from hermes_contracts.names import LABEL_SID
 from release.kubectl import CommandFailed, Object, get_all, kubectl, until
@@ -31,9 +32,8 @@ class Reaper:
         started = time.monotonic()
         for kill in kills:
             await asyncio.sleep(max(0.0, kill.at - (time.monotonic() - started)))
-            pod = await until(
-                f"a {kill.target} to kill", lambda one=kill: self._strike(one), deadline_seconds=DEADLINE_SECONDS
-            )
+            strike = partial(self._strike, kill)
+            pod = await until(f"a {kill.target} to kill", strike, deadline_seconds=DEADLINE_SECONDS)
             self.done[kill.target] += 1
             self.log.append(f"{time.monotonic() - started:6.1f} s  {kill.target:9s} {kill.way:8s} {pod}")
 

@@ -13,7 +13,7 @@ from tests.e2e.framework.person import Person
 
 BURST = 3
 """Messages that wait for a session at a time: they are answered one after the other."""
-SETTLE_SECONDS = 300.0
+SETTLE_SECONDS = 600.0
 SETTLED_STATES = ("done", "failed", "merged", "dead")
 EFFECTS = "effects"
 

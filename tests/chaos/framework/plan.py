@@ -32,10 +32,9 @@ class Kill:
 
 
 def plan(seed: int, each: int, seconds: float, targets: Sequence[str] = TARGETS) -> list[Kill]:
-    """Return `each` kills of every target, spread over so many seconds, in an order that the seed decides."""
+    """Return `each` kills of every target over so many seconds, in rounds whose orders the seed decides."""
     dice = random.Random(seed)
-    order = [target for target in targets for _ in range(each)]
-    dice.shuffle(order)
+    order = [target for _ in range(each) for target in dice.sample(list(targets), len(targets))]
     gap = seconds / max(1, len(order))
     return [
         Kill(at=round(gap * (number + dice.random()), 1), target=target, way=_way(target, dice), pick=dice.random())

@@ -20,7 +20,7 @@ NAMESPACE = f"hermes-{RELEASE}"
 
 STORIES = (
     "first-reply", "two-people", "conversation", "sleep", "kills", "probes", "broken", "rules", "chart", "cron",
-    "long", "poison", "chaos",
+    "long", "poison", "chaos", "warm",
 )  # fmt: skip
 """One namespace a story: a test file asks for its own."""
 
@@ -90,7 +90,7 @@ async def install() -> None:
     await helm.install(RELEASE, NAMESPACE, VALUES)
     for story in STORIES:
         # An installation that is used again: pods, and so the files of an earlier run, begin anew.
-        await kubectl("delete", "hermessessions", "--all", "--ignore-not-found", "-n", f"e2e-{story}")
+        await kubectl("delete", "hermessessions", "--all", "--ignore-not-found", "-n", namespace_of(story))
         await apply(profile(story))
     for story in STORIES:
         await profile_ready(story)

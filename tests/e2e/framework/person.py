@@ -24,9 +24,10 @@ SETTLED = ("turn.done", "turn.failed", "turn.dead")
 class Person:
     """A person of a story. Every session id is theirs alone."""
 
-    def __init__(self, story: str, name: str = "ann") -> None:
+    def __init__(self, story: str, name: str = "ann", *, patience_seconds: float = 240) -> None:
         self.namespace = namespace_of(story)
         self._forward = Forward(f"{RELEASE}-gateway", PORT_API, NAMESPACE)
+        self._patience_seconds = patience_seconds
         self._headers = {"Authorization": f"Bearer {api_key(story, name)}"}
 
     async def __aenter__(self) -> Person:
@@ -51,7 +52,9 @@ class Person:
                 await self._forward.broke(url)
                 return None
 
-        found: httpx.Response = await until(f"{method} {path} to be answered", attempt, deadline_seconds=240)
+        found: httpx.Response = await until(
+            f"{method} {path} to be answered", attempt, deadline_seconds=self._patience_seconds
+        )
         return found
 
     async def say(self, session: str, text: str, *, profile: str = "default", key: str = "") -> str:

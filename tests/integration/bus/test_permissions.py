@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from hermes_contracts import subjects
-from hermes_contracts.bus_permissions import Role, service_permissions
+from hermes_contracts.bus_permissions import Role, service_permissions, warm_permissions
 from hermes_service.bus import BusCredentials
 from hermes_service.bus_keys import BusKeys
 from release.kubectl import run
@@ -24,14 +24,19 @@ ALICE = "s" + "a" * 25
 BOB = "s" + "b" * 25
 STREAM_A, STREAM_B = subjects.in_stream(ALICE), subjects.in_stream(BOB)
 
-ROLES = ("operator", "gateway", "store", "models", "alice", "zombie", "bob")
-"""`alice` is the agent of session ALICE at epoch 2, `zombie` the same session's at epoch 1, `bob` another session's."""
+ROLES = ("operator", "gateway", "store", "models", "alice", "zombie", "bob", "warm")
+"""`alice` is the agent of session ALICE at epoch 2, `zombie` the same session's at epoch 1, `bob` another session's,
+`warm` a pod that waits for one."""
+WARM, COLD = "0f6b1c7e-1111-4222-8333-abcdefabcdef", "1f6b1c7e-1111-4222-8333-abcdefabcdef"
 
 PUBLISH: dict[str, set[str]] = {
     subjects.inbound(ALICE): {"operator", "gateway"},
     subjects.WAKE: {"gateway"},
     subjects.control(ALICE): {"operator", "gateway", "store"},
     subjects.control_epoch(ALICE, 2): {"operator"},
+    subjects.warm_hello(WARM): {"warm"},
+    subjects.warm_hello(COLD): set(),
+    subjects.warm_claim(WARM): {"operator"},
     subjects.delta(ALICE, 2): {"alice"},
     subjects.delta(ALICE, 1): {"zombie"},
     subjects.event(ALICE): {"store"},
@@ -59,6 +64,9 @@ PUBLISH: dict[str, set[str]] = {
     "$JS.API.STREAM.LIST": {"operator"},
     f"$KV.{subjects.PROFILES_BUCKET}.dev.default": {"operator"},
     f"$KV.{subjects.LEASES_BUCKET}.out-1": {"gateway"},
+    f"$KV.{subjects.CONVERSATIONS_BUCKET}.x": {"gateway"},
+    f"$KV.{subjects.PREVIEWS_BUCKET}.x": {"gateway"},
+    subjects.preview(3): {"gateway"},
     f"{subjects.agent_inbox(BOB, 1)}.x": {"store"},
     f"{subjects.service_inbox('gateway')}.x": {"store"},
     "$SYS.REQ.SERVER.PING": set(),
@@ -74,8 +82,14 @@ SUBSCRIBE: dict[str, set[str]] = {
     subjects.control(ALICE): {"alice", "zombie"},
     subjects.control_epoch(ALICE, 2): {"alice"},
     subjects.control_epoch(ALICE, 1): {"zombie"},
+    subjects.warm_hello("*"): {"operator"},
+    subjects.warm_claim(WARM): {"warm"},
+    subjects.warm_claim(COLD): set(),
+    subjects.warm_claim("*"): set(),
+    f"{subjects.warm_inbox(WARM)}.>": set(),
     subjects.deltas_of(ALICE): {"gateway"},
     subjects.event(ALICE): {"gateway"},
+    subjects.preview(3): {"gateway"},
     "hermes.store.*.*.*": {"store"},
     "hermes.store.*.*.report": {"store", "operator"},
     "hermes.svc.*.*": {"store"},
@@ -92,6 +106,8 @@ SUBSCRIBE: dict[str, set[str]] = {
 async def _connect(bus: Any, role: str) -> Any:
     if role in {member.value for member in Role}:
         return await bus.service(Role(role))
+    if role == "warm":
+        return await bus.user(role, warm_permissions(WARM))
     return await bus.agent(*{"alice": (ALICE, 2), "zombie": (ALICE, 1), "bob": (BOB, 1)}[role])
 
 

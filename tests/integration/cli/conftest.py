@@ -47,7 +47,6 @@ def _environment(home: Path, stack: Stack, changes: dict[str, str]) -> dict[str,
         "PYTHONPATH": f"{ROOT / 'libs'}:{ROOT / 'cli'}",
         "LANG": "C.UTF-8",
         "TERM": "xterm-256color",
-        "PROMPT_TOOLKIT_NO_CPR": "1",
         "KUBECONFIG": str(home / "no-cluster-here"),
         "HERMES_URL": stack.api_url,
         "HERMES_API_KEY": stack.api_key,
@@ -73,9 +72,7 @@ class Client:
         return done
 
     @asynccontextmanager
-    async def started(
-        self, *arguments: str, env: dict[str, str] | None = None
-    ) -> AsyncIterator[asyncio.subprocess.Process]:
+    async def started(self, *arguments: str, env: dict[str, str] | None = None) -> AsyncIterator[asyncio.subprocess.Process]:
         process = await asyncio.create_subprocess_exec(
             sys.executable, "-m", "hermes_cli", *arguments,
             stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
@@ -136,6 +133,9 @@ class Keyboard:
             piece = b""
         if not piece:
             asyncio.get_running_loop().remove_reader(self.master)
+        if b"\x1b[6n" in piece:
+            # Where the cursor is, as a terminal says when it is asked.
+            os.write(self.master, b"\x1b[1;1R")
         self._raw += piece
         self._more.set()
 
@@ -147,7 +147,7 @@ class Keyboard:
     def type(self, keys: str) -> None:
         os.write(self.master, keys.encode())
 
-    async def until(self, words: str, seconds: float = 60) -> None:
+    async def until(self, words: str, seconds: float = 25) -> None:
         """Wait until something new says this."""
         try:
             async with asyncio.timeout(seconds):
@@ -155,7 +155,7 @@ class Keyboard:
                     self._more.clear()
                     await self._more.wait()
         except TimeoutError:
-            pytest.fail(f"waited for {words!r}; the terminal says:\n{self.text[self._seen:][-3000:]}")
+            pytest.fail(f"waited for {words!r}; the terminal says:\n{self.text[self._seen :][-3000:]}")
         self._seen += self.text[self._seen :].index(words) + len(words)
 
     async def ended(self, seconds: float = 20) -> int:

@@ -101,13 +101,14 @@ async def test_leaving_leaves_the_turn_running(hermes: Any, script: Any) -> None
 
 
 async def test_a_running_turn_can_be_steered(hermes: Any, script: Any) -> None:
-    steps = [{"calls": [{"name": "terminal", "arguments": {"command": "sleep 2"}}]}, {"say": "done, as told"}]
+    steps = [{"calls": [{"name": "terminal", "arguments": {"command": "sleep 2"}}]}, {"say": "as it was"}]
     async with hermes.keyboard("chat", "-s", "steered") as board:
         await board.until("/help")
         board.type(_line(script(*steps)))
         await board.until("▸ terminal")
         board.type("/steer use the staging database\r")
-        await board.until("done, as told")
+        # The scripted model answers what was said last, and that is the word that came into its turn.
+        await board.until("You said: “[steered]")
         board.type(CTRL_D)
         assert await board.ended() == 0
     assert "use the staging database" in (await hermes.run("sessions", "transcript", "steered")).out

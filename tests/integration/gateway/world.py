@@ -122,7 +122,7 @@ class Script:
         self.inbound.append(inbound)
         self.headers.append(headers)
         self.sessions[inbound.sid] = (route, time.time())
-        turn_id = "t" + hashlib.sha256(repr(identity).encode()).hexdigest()[:20]
+        turn_id = names.turn_id(*identity)
         self.turns[identity] = Turn(found=True, turn_id=turn_id, state=TurnState.RUNNING)
         await ScriptedTurn(self, inbound, identity, turn_id).run()
 
@@ -220,6 +220,9 @@ class Script:
             self.deliveries[request.delivery_id] = BeginDeliveryReply(proceed=False, state=state, attempts=known.attempts)
         return Empty()
 
+    async def settled(self, inbound: Inbound, turn: Turn) -> None:
+        """A turn has its answer. Callers of the API read it themselves."""
+
     async def deliver(self, outbound: Outbound) -> None:
         js = self.bus.jetstream()
         subject = subjects.outbound(outbound.channel, outbound.sid)
@@ -261,6 +264,17 @@ class ScriptedTurn:
         await self.script.released.wait()
         await self.text("think.")
         await self.settle("Let me think.")
+
+    async def do_grow(self) -> None:
+        await self.event(EventType.TURN_STARTED)
+        said = 0
+        while not self.script.released.is_set():
+            said += 1
+            await self.text(f"{said} ")
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(0.2):
+                    await self.script.released.wait()
+        await self.settle(" ".join(str(number) for number in range(1, said + 1)))
 
     async def do_never(self) -> None:
         await self.event(EventType.TURN_STARTED)
@@ -337,6 +351,7 @@ class ScriptedTurn:
         if announce:
             kind = EventType.TURN_DONE if state is TurnState.DONE else EventType.TURN_FAILED
             await self.event(kind, reply=reply, truncated=False, reason=reason, usage=usage.model_dump())
+        await self.script.settled(self.inbound, self.script.turns[self.identity])
 
 
 @dataclass
@@ -381,11 +396,9 @@ class World:
     async def gateway_process(self) -> Process:
         """Start a gateway in a process of its own, which can be killed."""
         operations = free_port()
-        values = {
-            f"HERMES_{name.upper()}": str(value)
-            for name, value in self.settings.model_dump().items()
-            if name in ("bus_url", "bus_credentials_file", "api_keys_file", "webhooks_file", "signing_seed_file")
-        }
+        files = ("bus_credentials_file", "api_keys_file", "webhooks_file", "slack_file", "signing_seed_file")
+        known = self.settings.model_dump()
+        values = {f"HERMES_{name.upper()}": str(known[name]) for name in ("bus_url", *files)}
         ports = {f"HERMES_{name}_PORT": str(free_port()) for name in ("API", "WEBHOOKS")}
         hosts = {f"HERMES_{name}_HOST": "127.0.0.1" for name in ("API", "WEBHOOKS", "OPERATIONS")}
         path = ":".join(path for path in sys.path if path)

@@ -16,6 +16,7 @@ from hermes_operator.cluster.resources import CRON_JOBS, EVENTS, SESSIONS
 from hermes_service.signing import Verifier, public_key
 from tests.integration.operator.admin import until
 from tests.integration.operator.harness import Installation
+from tests.integration.operator.stories import make_session
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -132,7 +133,7 @@ async def test_what_cannot_work_is_refused_at_apply_or_said_in_a_condition(insta
     assert "would stop people's turns" in await refuse(
         CRON_JOBS, job(installation, sessionRef={"name": "chat"}, concurrencyPolicy="Replace")
     )
-    wrong = {
+    wrong: dict[str, dict[str, Any]] = {
         "ScheduleUnreadable": {"schedules": ["when it rains"]},
         "ProfileMissing": {"profileRef": {"name": "nobody"}},
         "SessionMissing": {"sessionRef": {"name": "chat"}},
@@ -163,3 +164,33 @@ async def _outcome(installation: Installation, outcome: str) -> dict[str, Any] |
 async def _runs(installation: Installation, count: int) -> list[dict[str, Any]] | bool:
     found = await runs(installation)
     return (found or True) if len(found) == count else False
+
+
+async def test_replace_stops_the_old_run_and_starts_the_new_one_when_it_has_ended(installation: Installation) -> None:
+    await installation.up()
+    spec = {"concurrencyPolicy": "Replace"}
+    await installation.admin.apply(CRON_JOBS, job(installation, run_now="a", **spec))
+    [old] = await until(lambda: _runs(installation, 1), "the first run is there")
+    await installation.admin.apply(CRON_JOBS, job(installation, run_now="b", **spec))
+    await until(lambda: bool(installation.store.commands), "the old run is told to stop")
+    command = installation.store.commands[0]
+    assert (command.sid, command.kind) == (old["metadata"]["labels"]["hermes.run/sid"], "stop")
+    settle(installation, old, TurnState.FAILED, reason="stopped_by_user")
+    both = await until(lambda: _runs(installation, 2), "the new run starts when the old one has ended", 60)
+    new = next(body for body in both if body["metadata"]["uid"] != old["metadata"]["uid"])
+    assert (await message_of(installation, new["metadata"]["labels"]["hermes.run/sid"])).run is not None
+
+
+async def test_a_run_continues_the_conversation_of_a_session(installation: Installation) -> None:
+    await installation.up()
+    sid = await make_session(installation, "chat", owner="ann")
+    await installation.admin.apply(CRON_JOBS, job(installation, run_now="a", sessionRef={"name": "chat"}))
+    found = await until(lambda: _has(installation, lastRun=True), "the run is told")
+    assert found["lastRun"]["session"] == "chat"
+    message = await message_of(installation, sid)
+    assert message.run is not None
+    assert (message.owner, message.channel, message.run.channel) == ("ann", "cron", "object")
+    assert await runs(installation) == []
+    turn = CronTurn(sid=sid, run=message.update_id, state=TurnState.DONE, reason="stop", opened_at=time.time())
+    installation.store.cron_turns[message.update_id] = turn
+    await until(lambda: _outcome(installation, "Succeeded"), "it ends", 60)

@@ -74,7 +74,8 @@ BROKEN: dict[str, tuple[Evidence, str]] = {
     ),
     "taken up twice": (replace(_evidence(), transcript=[*_evidence().transcript, *_turn("a-0001")]), "taken up 2 times"),
     "taken up out of order": (
-        replace(_evidence(), transcript=[entry for name in reversed(NAMES) for entry in _turn(name)]), "taken up out of order"
+        replace(_evidence(), transcript=[entry for name in reversed(NAMES) for entry in _turn(name)]),
+        "taken up out of order",
     ),
     "effects out of order": (replace(_evidence(), effects=tuple(reversed(NAMES))), "effects are out of order"),
     "effect twice": (replace(_evidence(), effects=(*NAMES[:2], *NAMES[1:])), "took effect 2 times"),

@@ -26,7 +26,12 @@ CASES = {
     "everything": {
         "tenants": ["team-a", "team-b", "team-c"],
         "images": {"registry": "mirror.example/all/", "pullSecrets": ["pull"], "agent": {"digest": "sha256:" + "0" * 64}},
-        "gateway": {"webhooksSecret": "routes", "apiKeysSecret": "keys", "service": {"annotations": {"a": "b"}}},
+        "gateway": {
+            "webhooksSecret": "routes",
+            "slackSecret": "slack",
+            "apiKeysSecret": "keys",
+            "service": {"annotations": {"a": "b"}},
+        },
         "ingress": {"enabled": True, "exposeApi": True, "tlsSecret": "tls"},
         "httpRoute": {"enabled": True, "parentRefs": [{"name": "public"}]},
         "metrics": {"from": [{"namespaceSelector": {}}], "serviceMonitor": {"enabled": True, "labels": {"team": "x"}}},

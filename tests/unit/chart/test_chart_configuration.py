@@ -71,6 +71,7 @@ def test_keys_that_the_chart_reads_are_keys_that_the_operator_writes(render) -> 
     config = render("default").of("ConfigMap")["ours-bus"]["data"]["nats.conf"]
     assert 'include "auth.conf"' in config
     assert "sync_interval: always" in config
+    assert "max_control_line: 64KB" in config, "the JWT of a service is longer than the 4 KB of the default"
 
 
 def test_files_are_mounted_where_the_processes_look(render) -> None:

@@ -83,3 +83,14 @@ def test_no_reply_subject_but_the_callers_own_is_answered(tail: str, reply: str)
 
 def test_a_projection_key_tells_namespace_and_profile_apart() -> None:
     assert projection.key("a-b", "c") != projection.key("a", "b-c")
+
+
+def test_a_run_has_one_name_that_shows_job_and_minute() -> None:
+    name = names.cron_session_name("morning-report", "uid-1", "2026-11-30T22:38:00Z")
+    assert name.startswith("morning-report-2026-11-30t22-38-")
+    assert name == names.cron_session_name("morning-report", "uid-1", "2026-11-30T22:38:00Z")
+    others = [("uid-2", "2026-11-30T22:38:00Z"), ("uid-1", "2026-11-30T22:39:00Z"), ("uid-1", "now-41b00ac30bff1fff")]
+    assert len({name, *(names.cron_session_name("morning-report", *other) for other in others)}) == 4
+    longest = names.cron_session_name("j" * 40, "uid-1", "2026-11-30T22:38:00Z")
+    assert len(longest) <= names.MAX_NAME
+    assert "-2026-11-30t22-38-" in longest

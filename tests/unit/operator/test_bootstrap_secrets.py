@@ -8,6 +8,7 @@ import json
 import jwt
 import pytest
 
+from hermes_contracts.bus_permissions import Permissions, Role, service_permissions
 from hermes_contracts.installation import (
     API_KEYS,
     BUS_GATEWAY,
@@ -23,6 +24,8 @@ from hermes_contracts.installation import (
 from hermes_contracts.model_api import TOKEN_AUDIENCE, TOKEN_ISSUER
 from hermes_operator.bootstrap_secrets import BootstrapError, Data, FirstKey, decode, encode, missing_data, read_bus_keys
 from hermes_operator.credentials import Minter
+from hermes_service.bus import BusCredentials
+from hermes_service.bus_keys import allows
 
 FIRST = FirstKey("admin", "team", "default")
 SID = "s" + "a" * 25
@@ -58,6 +61,17 @@ def test_what_follows_from_the_rest_is_made_again(
         assert made[lost].keys() == complete[lost].keys()
     if lost is TOKEN_PUBLIC:
         assert made[lost] == complete[lost]
+
+
+def test_a_release_that_lets_a_service_do_more_signs_its_credential_anew(complete: dict[InstallationSecret, Data]) -> None:
+    keys = read_bus_keys(complete[BUS_KEYS])
+    former = keys.user("gateway", Permissions(publish=("hermes.wake",), subscribe=(), inbox="_INBOX.svc-gateway"))
+    made = missing_data({**complete, BUS_GATEWAY: {"bus.creds": former.render()}}, "hermes", FIRST)
+    assert set(made) == {BUS_GATEWAY}
+    now = BusCredentials.parse(made[BUS_GATEWAY]["bus.creds"])
+    assert now.seed == former.seed
+    assert allows(now.jwt, service_permissions(Role.GATEWAY))
+    assert not allows(former.jwt, service_permissions(Role.GATEWAY))
 
 
 @pytest.mark.parametrize("lost", [BUS_KEYS, TOKEN_PRIVATE])

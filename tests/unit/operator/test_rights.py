@@ -50,7 +50,8 @@ def _bounded(schema: dict[str, object], where: str) -> None:
 
 def test_no_right_on_secrets_pods_or_policies_is_cluster_wide() -> None:
     wide = {(p.group, p.resource) for p in PERMISSIONS if p.scope is Scope.CLUSTER}
-    assert wide == {("hermes.run", "hermessessions"), ("hermes.run", "profiles"), ("", "namespaces")}
+    kinds = {("hermes.run", kind.plural) for kind in KINDS}
+    assert wide == {*kinds, ("", "namespaces")}
     verbs = {verb for p in PERMISSIONS if p.scope is Scope.CLUSTER for verb in p.verbs}
     assert verbs == {"get", "list", "watch"}
 

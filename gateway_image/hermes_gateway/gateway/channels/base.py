@@ -1,17 +1,123 @@
-"""What every channel hands to the ingest."""
+"""What every channel is made of: messages that come in, places that answers go to, and what the pipeline may ask of it."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Literal, Protocol
 
+from starlette.routing import Route as HttpRoute
+
+from hermes_contracts.access import ChatAccount
+from hermes_contracts.envelopes import Target
 from hermes_contracts.names import RoutingKey
+from hermes_gateway.gateway.delivery.backoff import Verdict
 
 
 @dataclass(frozen=True)
 class Arrival:
-    """A verified message of a platform: where it was written, which one it is, and what it says."""
+    """A verified message of a system: where it was written, which one it is, and what it says."""
 
     key: RoutingKey
     update_id: str
     text: str
     sender: str = ""
+
+
+@dataclass(frozen=True)
+class ChatMessage:
+    """A verified message of a person, in the platform's own ids.
+
+    `update_id` is the same whenever the platform sends the message again. `order` sorts messages of one chat by the time
+    they were written. `thread` is where it was written, `reply_thread` where it is answered; empty is the chat itself.
+    """
+
+    channel: str
+    account: str
+    team: str
+    user: str
+    chat: str
+    kind: Literal["direct", "group"]
+    thread: str
+    reply_thread: str
+    update_id: str
+    order: str
+    text: str
+    bot: bool = False
+    foreign: bool = False
+    """From another organisation than the account's."""
+    files: int = 0
+    """How many files came with it."""
+
+    @property
+    def place(self) -> Target:
+        """Where it is answered."""
+        return Target(channel=self.channel, account=self.account, chat=self.chat, thread=self.reply_thread)
+
+
+@dataclass(frozen=True)
+class Capabilities:
+    """What a platform can do, and its limits. Lengths are in the platform's own unit, measured by `measure`."""
+
+    max_characters: int
+    """Longest message, rendered."""
+    max_edit_characters: int
+    """Longest text that a message can be edited to; 0: messages cannot be edited."""
+    edit_seconds: float
+    """Shortest time between two writes to one chat."""
+    measure: Callable[[str], int] = len
+    threads: bool = False
+
+
+@dataclass(frozen=True)
+class Sent:
+    """A message that a chat has."""
+
+    message_id: str
+
+
+class Door(Protocol):
+    """What a channel adds to the public listener."""
+
+    def routes(self) -> Sequence[HttpRoute]:
+        """Return its HTTP routes."""
+        ...
+
+    def serves(self, path: str) -> bool:
+        """Tell from the path alone whether a request is one of its own; asked before the body is read."""
+        ...
+
+
+class ChatChannel(Protocol):
+    """A chat platform, as the shared pipeline sees it. No method raises for what the platform does."""
+
+    name: str
+    capabilities: Capabilities
+
+    def account(self, account: str) -> ChatAccount | None:
+        """Return an account as the administrator bound it; None when it is not configured (any more)."""
+        ...
+
+    def render(self, markdown: str) -> str:
+        """Return Markdown in the platform's own markup."""
+        ...
+
+    async def send(self, place: Target, text: str, delivery_id: str) -> Verdict:
+        """Post rendered text. With a delivery id, `find` finds the message by it."""
+        ...
+
+    async def edit(self, place: Target, message_id: str, text: str) -> Verdict:
+        """Replace a message's text. NOT found is `failed`."""
+        ...
+
+    async def delete(self, place: Target, message_id: str) -> Verdict:
+        """Take a message away; one that is gone counts as taken away."""
+        ...
+
+    async def find(self, place: Target, delivery_id: str) -> Verdict:
+        """Look for a message that an attempt may have posted: `delivered` with its id, `failed` when there is none."""
+        ...
+
+    async def is_guest(self, message: ChatMessage) -> bool:
+        """Tell whether a person is less than a full member. Raises HermesError UNAVAILABLE when nobody can tell now."""
+        ...

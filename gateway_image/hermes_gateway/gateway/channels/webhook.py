@@ -5,16 +5,12 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
-import structlog
 from pydantic import ValidationError
-from starlette.applications import Starlette
-from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route as HttpRoute
-from starlette.types import ASGIApp, Scope
 
 from hermes_contracts.access import WebhookRoute
 from hermes_contracts.envelopes import MAX_TEXT_CHARACTERS
@@ -26,10 +22,7 @@ from hermes_gateway.gateway.idempotency import parse_update_id
 from hermes_gateway.gateway.ingest import Ingest, message_for, route_to
 from hermes_gateway.gateway.profiles import ProfileCache
 from hermes_gateway.gateway.web.errors import ApiError, from_hermes
-from hermes_gateway.gateway.web.limits import Guard
 from hermes_service import tracing
-
-log = structlog.get_logger()
 
 CHANNEL = "webhook"
 DELIVERY_ID = "Hermes-Delivery-Id"
@@ -47,28 +40,14 @@ class WebhookChannel:
         self._profiles = profiles
         self._ingest = ingest
 
-    def application(self, *, max_bytes: int, timeout_seconds: float) -> ASGIApp:
-        """Build the application of the public listener."""
-        app = Starlette(
-            routes=[
-                HttpRoute("/health", self._health, methods=["GET"]),
-                HttpRoute("/webhooks/{name}", self._receive, methods=["POST"]),
-            ],
-            exception_handlers={ApiError: _on_api_error, HTTPException: _on_http_error, Exception: _on_bug},
-        )
-        app.router.redirect_slashes = False
-        return Guard(app, listener="webhooks", max_bytes=max_bytes, timeout_seconds=timeout_seconds, gate=self._gate)
+    def routes(self) -> Sequence[HttpRoute]:
+        """Return `/webhooks/{name}`."""
+        return [HttpRoute("/webhooks/{name}", self._receive, methods=["POST"])]
 
-    def _gate(self, scope: Scope) -> None:
-        """Refuse what is no route of ours before reading its body."""
-        if scope["path"] == "/health":
-            return
-        match = _PATH.fullmatch(scope["path"])
-        if match is None or match.group(1) not in self._routes():
-            raise ApiError(404, "no such webhook", code="not_found")
-
-    async def _health(self, _: Request) -> Response:
-        return JSONResponse({"status": "ok"})
+    def serves(self, path: str) -> bool:
+        """Tell whether a path is a route's."""
+        match = _PATH.fullmatch(path)
+        return match is not None and match.group(1) in self._routes()
 
     async def _receive(self, request: Request) -> Response:
         route = self._routes().get(request.path_params["name"])
@@ -149,18 +128,3 @@ def _structured(raw: str) -> dict[str, str]:
             raise ApiError(400, f"{name}: must be text of at most {_MAX_FIELD} characters", code="invalid_value", param=name)
         fields[name] = value
     return fields
-
-
-async def _on_api_error(_: Request, error: Exception) -> Response:
-    assert isinstance(error, ApiError)
-    return error.response()
-
-
-async def _on_http_error(_: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)
-    return ApiError(error.status_code, str(error.detail)).response(error.headers)
-
-
-async def _on_bug(_: Request, error: Exception) -> Response:
-    log.error("http.failed", exc_info=error)
-    return ApiError(500, "the gateway failed to handle the request", code="internal").response()

@@ -15,12 +15,15 @@ from hermes_gateway.gateway import metrics
 from hermes_gateway.gateway.delivery.deliver import Deliverer
 from hermes_gateway.gateway.delivery.lease import Lease
 from hermes_gateway.gateway.delivery.members import Members
+from hermes_gateway.gateway.delivery.previews import Previews
 from hermes_gateway.gateway.delivery.share import Share, fair_share
 
 log = structlog.get_logger()
 
 
-async def deliver_partitions(bus: Client, js: JetStreamContext, instance: str, deliverer: Deliverer) -> None:
+async def deliver_partitions(
+    bus: Client, js: JetStreamContext, instance: str, deliverer: Deliverer, previews: Previews
+) -> None:
     """Run for ever."""
     bucket = await _leases(js)
     share = Share()
@@ -34,7 +37,9 @@ async def deliver_partitions(bus: Client, js: JetStreamContext, instance: str, d
 
     async def deliver(partition: int) -> None:
         async def work(holder: str, finish: asyncio.Event) -> None:
-            await deliverer.run(partition, holder, finish)
+            async with asyncio.TaskGroup() as group:
+                group.create_task(previews.follow(partition, finish))
+                group.create_task(deliverer.run(partition, holder, finish))
 
         await Lease(bucket, f"out-{partition}", instance, share).run(work)
 

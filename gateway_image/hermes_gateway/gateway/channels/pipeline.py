@@ -1,0 +1,182 @@
+"""What happens to a verified chat message, whichever platform it came from: right, command or message, the bus."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import structlog
+
+from hermes_contracts.access import ChatAccount
+from hermes_contracts.envelopes import Inbound, Route, Target
+from hermes_contracts.errors import ErrorCode, HermesError
+from hermes_gateway.gateway import metrics
+from hermes_gateway.gateway.channels.base import ChatMessage
+from hermes_gateway.gateway.channels.command_answers import CommandAnswers
+from hermes_gateway.gateway.channels.commands import Asked, NoCommand, parse_command
+from hermes_gateway.gateway.channels.routing import place_in_session, session_key, session_owner
+from hermes_gateway.gateway.delivery.chats import Chats
+from hermes_gateway.gateway.delivery.previews import Previews
+from hermes_gateway.gateway.ingest import Ingest, route_to
+from hermes_gateway.gateway.people.authorize import Grants, Right, decide_right, sentence_for_strangers
+from hermes_gateway.gateway.profiles import ProfileCache
+
+log = structlog.get_logger()
+
+_ASIDES_WAITING = 1000
+_ASIDES_AT_ONCE = 16
+_STRANGER_SECONDS = 3600.0
+_REMEMBERED = 10_000
+_FILES = "I cannot read files from this chat yet; I have the text only."
+_EMPTY = "Write what you want me to do behind my name. `/help` shows what else you can say."
+
+
+@dataclass(frozen=True)
+class _Aside:
+    place: Target
+    text: str
+
+
+class Pipeline:
+    """One for all channels. A message is taken when it is on the bus, a command when what it changes is on disk."""
+
+    def __init__(
+        self,
+        profiles: ProfileCache,
+        ingest: Ingest,
+        answers: CommandAnswers,
+        previews: Previews,
+        chats: Chats,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._profiles = profiles
+        self._ingest = ingest
+        self._conversations = answers.conversations
+        self._answers = answers
+        self._previews = previews
+        self._chats = chats
+        self._clock = clock
+        self._asides: asyncio.Queue[_Aside] = asyncio.Queue(_ASIDES_WAITING)
+        self._told: OrderedDict[tuple[str, str], float] = OrderedDict()
+        """When strangers were told so, by account and person."""
+        self._answered: OrderedDict[tuple[str, str], None] = OrderedDict()
+        """Messages that were answered beside: the platform may send one again."""
+
+    async def run(self) -> None:
+        """Say what is said beside answers, for ever. It is not recorded: what a gateway has not said, it never says."""
+        slots = asyncio.Semaphore(_ASIDES_AT_ONCE)
+        async with asyncio.TaskGroup() as group:
+            while True:
+                aside = await self._asides.get()
+                await slots.acquire()
+                task = group.create_task(self._say(aside))
+                task.add_done_callback(lambda _: slots.release())
+
+    async def take(self, message: ChatMessage, account: ChatAccount, traceparent: str) -> None:
+        """Take a message. Raises HermesError when it is not taken: the platform sends it again."""
+        if not await self._may(message, account):
+            self._tell_stranger(message)
+            return
+        route = self._route(message, account)
+        asked = parse_command(message.text)
+        if isinstance(asked, NoCommand):
+            self._aside(message, asked.sentence)
+        elif isinstance(asked, Asked) and asked.spec.name != "queue":
+            self._aside(message, await self._answers.answer(asked, message, route))
+        else:
+            text = asked.argument if isinstance(asked, Asked) else message.text
+            await self._publish(replace(message, text=text), route, traceparent)
+
+    async def take_command(self, message: ChatMessage, account: ChatAccount, traceparent: str) -> str:
+        """Take a command whose answer the platform waits for. Raises HermesError: nothing was done, or nobody knows."""
+        if not await self._may(message, account):
+            return sentence_for_strangers(message) or "You may not use this agent."
+        route = self._route(message, account)
+        asked = parse_command(message.text)
+        if isinstance(asked, NoCommand):
+            return asked.sentence
+        if isinstance(asked, Asked) and asked.spec.name != "queue":
+            return await self._answers.answer(asked, message, route)
+        await self._publish(replace(message, text=asked.argument if asked else message.text), route, traceparent)
+        return "Noted. The answer comes here."
+
+    async def _may(self, message: ChatMessage, account: ChatAccount) -> bool:
+        grants = Grants.of(account)
+        right = decide_right(grants, message, None)
+        if right is Right.ASK_IF_GUEST:
+            right = decide_right(grants, message, await self._chats[message.channel].channel.is_guest(message))
+        if right is Right.DENIED:
+            metrics.STRANGERS.labels(message.channel).inc()
+            log.info("people.denied", channel=message.channel, account=account.name, user=message.user)
+        return right is not Right.DENIED
+
+    def _route(self, message: ChatMessage, account: ChatAccount) -> Route:
+        profile = self._profiles.get(account.namespace, account.profile)
+        if profile is None or not profile.ready:
+            why = "is not ready" if profile is not None else "is not known (yet)"
+            raise HermesError(
+                ErrorCode.UNAVAILABLE,
+                f"the Profile {account.profile} of this account {why}",
+                retryable=True,
+                retry_after_seconds=10.0,
+            )
+        scope = account.session_scope
+        return route_to(profile, session_owner(message, scope), session_key(message, scope))
+
+    async def _publish(self, message: ChatMessage, route: Route, traceparent: str) -> None:
+        if message.files:
+            self._aside(message, _FILES)
+        if not message.text.strip():
+            if not message.files:
+                self._aside(message, _EMPTY)
+            return
+        inbound = Inbound(
+            sid=route.sid,
+            conversation=await self._conversations.current(route.sid, place_in_session(message)),
+            channel=message.channel,
+            account=message.account,
+            update_id=message.update_id,
+            owner=route.owner,
+            # In a session of one's own the agent knows who speaks.
+            sender="" if route.key.user else message.user,
+            text=message.text,
+            received_at=time.time(),
+            reply_to=message.place,
+        )
+        # Before the message: whoever shows the answer listens from its first word.
+        await self._previews.announce(inbound)
+        await self._ingest.publish(route, inbound, traceparent)
+
+    def _tell_stranger(self, message: ChatMessage) -> None:
+        """Tell a stranger once in a while: somebody who writes all day need not fill our time."""
+        sentence = sentence_for_strangers(message)
+        key, now = (message.account, message.user), self._clock()
+        if not sentence or now - self._told.get(key, -_STRANGER_SECONDS) < _STRANGER_SECONDS:
+            return
+        self._told[key] = now
+        self._told.move_to_end(key)
+        if len(self._told) > _REMEMBERED:
+            self._told.popitem(last=False)
+        self._aside(message, sentence)
+
+    def _aside(self, message: ChatMessage, text: str) -> None:
+        key = (message.account, message.update_id)
+        if key in self._answered:
+            return
+        self._answered[key] = None
+        if len(self._answered) > _REMEMBERED:
+            self._answered.popitem(last=False)
+        try:
+            self._asides.put_nowait(_Aside(message.place, text))
+        except asyncio.QueueFull:
+            log.warning("pipeline.aside_dropped", channel=message.channel)
+
+    async def _say(self, aside: _Aside) -> None:
+        chat = self._chats[aside.place.channel]
+        await chat.pace.wait(aside.place)
+        verdict = await chat.channel.send(aside.place, chat.channel.render(aside.text), "")
+        if verdict.outcome != "delivered":
+            log.info("pipeline.aside_lost", channel=aside.place.channel, error=verdict.error)

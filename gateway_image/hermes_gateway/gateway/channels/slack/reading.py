@@ -1,0 +1,121 @@
+"""What Slack sends, as messages of people. Pure."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from hermes_contracts.access import SlackAccount
+from hermes_contracts.envelopes import MAX_TEXT_CHARACTERS
+from hermes_gateway.gateway.channels.base import ChatMessage
+
+CHANNEL = "slack"
+
+_ID = re.compile(r"[A-Z0-9]{2,32}")
+_TIME = re.compile(r"[0-9]{1,12}\.[0-9]{1,9}")
+_MENTION = re.compile(r"<@([A-Z0-9]{2,32})(?:\|[^>]*)?>")
+_LINK = re.compile(r"<((?:https?|mailto):[^|>]+)(?:\|([^>]*))?>")
+_CHAT = re.compile(r"<#([A-Z0-9]{2,32})(?:\|([^>]*))?>")
+_SPOKEN = frozenset({None, "file_share", "thread_broadcast"})
+"""Kinds of messages that a person wrote; the others tell of edits, joins and the like."""
+
+
+@dataclass(frozen=True)
+class Refused:
+    """An event that is no message for us, and why."""
+
+    reason: str
+
+
+def read_event(account: SlackAccount, body: dict[str, Any]) -> ChatMessage | Refused:
+    """Read an `event_callback` of the Events API.
+
+    Mentions come as `app_mention` and, where the app listens to the channel, as `message`, too: in channels only the first
+    counts. Both name the same message by chat and time, which is what makes it the same update.
+    """
+    if body.get("team_id") != account.team or body.get("api_app_id") != account.app:
+        return Refused("another workspace or app than the account's")
+    event = body.get("event")
+    if not isinstance(event, dict):
+        return Refused("no event")
+    direct = event.get("channel_type") == "im" or str(event.get("channel", "")).startswith("D")
+    if event.get("type") != ("message" if direct else "app_mention"):
+        return Refused("not a direct message or a mention")
+    if event.get("subtype") not in _SPOKEN or event.get("hidden"):
+        return Refused("nothing that a person wrote")
+    own = _own_users(body)
+    chat, user, time = str(event.get("channel", "")), str(event.get("user", "")), str(event.get("ts", ""))
+    if not (_ID.fullmatch(chat) and _ID.fullmatch(user) and _TIME.fullmatch(time)) or user in own:
+        return Refused("no chat, person or time, or our own message")
+    thread = str(event.get("thread_ts", ""))
+    thread = thread if _TIME.fullmatch(thread) else ""
+    text = event.get("text")
+    return ChatMessage(
+        channel=CHANNEL,
+        account=account.account,
+        team=account.team,
+        user=user,
+        chat=chat,
+        kind="direct" if direct else "group",
+        thread=thread,
+        # In a channel each mention outside of a thread opens one, so that answers do not fill the room.
+        reply_thread=thread if direct else thread or time,
+        update_id=f"{chat}:{time}",
+        order=time,
+        text=read_text(text if isinstance(text, str) else "", own)[:MAX_TEXT_CHARACTERS],
+        bot=bool(event.get("bot_id")),
+        foreign=_is_foreign(account, event),
+        files=len(event["files"]) if isinstance(event.get("files"), list) else 0,
+    )
+
+
+def read_command(account: SlackAccount, form: dict[str, str], received: str) -> ChatMessage | Refused:
+    """Read a slash command: `/hermes stop` and `/stop` are the same. Its trigger id identifies it, and its time is ours
+    (`received`, in seconds), because Slack names none."""
+    if form.get("team_id") != account.team or form.get("api_app_id") != account.app:
+        return Refused("another workspace or app than the account's")
+    chat, user, trigger = form.get("channel_id", ""), form.get("user_id", ""), form.get("trigger_id", "")
+    if not (_ID.fullmatch(chat) and _ID.fullmatch(user) and re.fullmatch(r"[\x21-\x7e]{1,150}", trigger)):
+        return Refused("no chat, person or trigger")
+    name, rest = form.get("command", "").strip().lstrip("/"), form.get("text", "").strip()
+    words = rest if name == "hermes" else f"{name} {rest}"
+    direct = chat.startswith("D")
+    return ChatMessage(
+        channel=CHANNEL,
+        account=account.account,
+        team=account.team,
+        user=user,
+        chat=chat,
+        kind="direct" if direct else "group",
+        thread="",
+        reply_thread="",
+        update_id=f"command:{trigger}",
+        order=received,
+        text="/" + (words.strip() or "help"),
+        foreign=bool(form.get("user_team")) and form.get("user_team") != account.team,
+    )
+
+
+def read_text(text: str, own: frozenset[str]) -> str:
+    """Return what a person typed: the bot's own mention is left out, links and names are as people read them."""
+    text = _MENTION.sub(lambda found: "" if found.group(1) in own else f"@{found.group(1)}", text)
+    text = _LINK.sub(lambda found: _link(found.group(1), found.group(2)), text)
+    text = _CHAT.sub(lambda found: f"#{found.group(2) or found.group(1)}", text)
+    return text.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&").strip()
+
+
+def _link(url: str, label: str | None) -> str:
+    url = url.removeprefix("mailto:")
+    return url if not label or label == url else f"{label} ({url})"
+
+
+def _own_users(body: dict[str, Any]) -> frozenset[str]:
+    grants = body.get("authorizations")
+    found = [grant.get("user_id") for grant in grants if isinstance(grant, dict)] if isinstance(grants, list) else []
+    return frozenset(user for user in found if isinstance(user, str))
+
+
+def _is_foreign(account: SlackAccount, event: dict[str, Any]) -> bool:
+    teams = [event.get(name) for name in ("user_team", "source_team", "team")]
+    return any(isinstance(team, str) and team and team != account.team for team in teams)

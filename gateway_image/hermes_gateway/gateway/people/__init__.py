@@ -1,0 +1,1 @@
+"""Who may talk to an agent in a chat. Default is nobody."""

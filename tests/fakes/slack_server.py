@@ -1,0 +1,233 @@
+"""A workspace of Slack on a real HTTP server: its Web API as far as an app uses it, its faults, and what its people do."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+import itertools
+import json
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any, Literal
+from urllib.parse import urlencode
+
+import httpx
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from hermes_gateway.gateway.web.server import serve
+
+Fault = Literal["rate_limit", "server_error", "lost_before", "lost_after", "hang", "hang_after", "not_json"]
+TEAM, APP, BOT = "T0TEAM", "A0APP", "U0BOT"
+SIGNING_SECRET, TOKEN = "a-signing-secret-of-slack", "xoxb-token-of-the-bot"
+
+
+@dataclass
+class FakeSlack:
+    """State of the workspace. Messages are kept by channel, in order, as Slack shows them."""
+
+    channels: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    users: dict[str, dict[str, Any]] = field(default_factory=dict)
+    calls: list[tuple[str, dict[str, Any], float]] = field(default_factory=list)
+    faults: dict[str, deque[Fault]] = field(default_factory=dict)
+    retry_after: int = 1
+    released: asyncio.Event = field(default_factory=asyncio.Event)
+    edits: dict[str, list[str]] = field(default_factory=dict)
+    """Texts that each message had, by time, its first one included."""
+    url: str = ""
+    _times: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
+
+    def fail(self, method: str, *faults: Fault) -> None:
+        """Have the next calls of a method go wrong, one after the other."""
+        self.faults.setdefault(method, deque()).extend(faults)
+
+    def texts(self, channel: str, thread: str | None = None) -> list[str]:
+        """Return what the app has written in a channel, or a thread of it."""
+        return [m["text"] for m in self.written(channel) if thread is None or m.get("thread_ts", "") == thread]
+
+    def written(self, channel: str) -> list[dict[str, Any]]:
+        return [m for m in self.channels.get(channel, []) if m.get("user") == BOT]
+
+    def count(self, method: str) -> int:
+        return sum(1 for name, _, _ in self.calls if name == method)
+
+    def now(self) -> str:
+        """Return a time that no other message has."""
+        return f"{int(time.time())}.{next(self._times):06d}"
+
+    async def handle(self, request: Request) -> Response:
+        method = request.path_params["method"]
+        arguments = await _arguments(request)
+        self.calls.append((method, arguments, time.monotonic()))
+        if request.headers.get("authorization") != f"Bearer {TOKEN}":
+            return JSONResponse({"ok": False, "error": "invalid_auth"})
+        waiting = self.faults.get(method)
+        fault = waiting.popleft() if waiting else None
+        if fault == "rate_limit":
+            headers = {"Retry-After": str(self.retry_after)}
+            return JSONResponse({"ok": False, "error": "ratelimited"}, 429, headers)
+        if fault == "server_error":
+            return JSONResponse({"ok": False, "error": "internal_error"}, 503)
+        if fault == "not_json":
+            return Response("<html>busy</html>", 200, media_type="text/html")
+        if fault == "lost_before":
+            return _cut()
+        if fault == "hang":
+            await self.released.wait()
+        act: Callable[[dict[str, Any]], dict[str, Any]] = getattr(self, "do_" + method.replace(".", "_"))
+        answer = act(arguments)
+        if fault == "hang_after":
+            await self.released.wait()
+        return _cut() if fault == "lost_after" else JSONResponse(answer)
+
+    def do_auth_test(self, _: dict[str, Any]) -> dict[str, Any]:
+        return {"ok": True, "team_id": TEAM, "user_id": BOT}
+
+    def do_users_info(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        user = self.users.get(arguments["user"])
+        return {"ok": True, "user": user} if user else {"ok": False, "error": "user_not_found"}
+
+    def do_chat_postMessage(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        if arguments["channel"] not in self.channels:
+            return {"ok": False, "error": "channel_not_found"}
+        message = {"type": "message", "user": BOT, "text": arguments["text"][:40_000], "ts": self.now()}
+        message |= {name: arguments[name] for name in ("thread_ts", "metadata") if arguments.get(name)}
+        self.channels[arguments["channel"]].append(message)
+        self.edits[message["ts"]] = [message["text"]]
+        return {"ok": True, "channel": arguments["channel"], "ts": message["ts"], "message": message}
+
+    def do_chat_update(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        found = self._find(arguments)
+        if found is None:
+            return {"ok": False, "error": "message_not_found"}
+        if len(arguments["text"]) > 4_000:
+            return {"ok": False, "error": "msg_too_long"}
+        found["text"] = arguments["text"]
+        self.edits[found["ts"]].append(found["text"])
+        return {"ok": True, "channel": arguments["channel"], "ts": found["ts"], "text": found["text"]}
+
+    def do_chat_delete(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        found = self._find(arguments)
+        if found is None:
+            return {"ok": False, "error": "message_not_found"}
+        self.channels[arguments["channel"]].remove(found)
+        return {"ok": True, "ts": found["ts"]}
+
+    def do_conversations_history(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        found = [m for m in self.channels.get(arguments["channel"], []) if not m.get("thread_ts")]
+        return {"ok": True, "messages": found[::-1], "has_more": False}
+
+    def do_conversations_replies(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        found = [m for m in self.channels.get(arguments["channel"], []) if m.get("thread_ts") == arguments["ts"]]
+        return {"ok": True, "messages": found, "has_more": False}
+
+    def _find(self, arguments: dict[str, Any]) -> dict[str, Any] | None:
+        messages = self.channels.get(arguments["channel"], [])
+        return next((m for m in messages if m["ts"] == arguments["ts"] and m.get("user") == BOT), None)
+
+    def member(self, user: str, **flags: Any) -> str:
+        """Add a person."""
+        self.users[user] = {"id": user, "team_id": TEAM, "is_restricted": False, "is_ultra_restricted": False, **flags}
+        return user
+
+
+@dataclass
+class SlackPerson:
+    """Somebody in Slack: what is written reaches the app as Slack sends it, signed."""
+
+    slack: FakeSlack
+    user: str
+    events_url: str
+    """Address of the app: everything before `/events`."""
+
+    async def direct(self, text: str, *, thread: str = "", channel: str = "", **more: Any) -> str:
+        """Write to the app; returns the message's time."""
+        return await self._write(channel or f"D0{self.user}", text, "message", thread, **more)
+
+    async def mention(self, channel: str, text: str, *, thread: str = "", **more: Any) -> str:
+        """Mention the app in a channel; returns the message's time."""
+        return await self._write(channel, f"<@{BOT}> {text}", "app_mention", thread, **more)
+
+    async def _write(self, channel: str, text: str, kind: str, thread: str, **more: Any) -> str:
+        body = self.event(channel, text, kind, thread, **more)
+        response = await self.send(body)
+        assert response.status_code == 200, response.text
+        time_of: str = body["event"]["ts"]
+        return time_of
+
+    def event(self, channel: str, text: str, kind: str = "message", thread: str = "", **more: Any) -> dict[str, Any]:
+        """Put a message into its channel and return the event that tells of it."""
+        message: dict[str, Any] = {"type": "message", "user": self.user, "text": text, "ts": self.slack.now()}
+        if thread:
+            message["thread_ts"] = thread
+        self.slack.channels.setdefault(channel, []).append(message)
+        event = {**message, "type": kind, "channel": channel, "team": TEAM, **more}
+        if kind == "message":
+            event["channel_type"] = "im"
+        return {
+            "type": "event_callback", "team_id": TEAM, "api_app_id": APP, "event_id": f"Ev{message['ts']}",
+            "event_time": int(time.time()), "authorizations": [{"team_id": TEAM, "user_id": BOT, "is_bot": True}],
+            "event": event,
+        }  # fmt: skip
+
+    async def send(self, body: dict[str, Any], **headers: str) -> httpx.Response:
+        """Send an event to the app, as Slack signs it."""
+        return await post_signed(f"{self.events_url}/events", json.dumps(body).encode(), "application/json", **headers)
+
+    async def command(self, command: str, text: str = "", *, channel: str = "") -> httpx.Response:
+        """Give a slash command."""
+        form = {
+            "command": command, "text": text, "team_id": TEAM, "api_app_id": APP, "user_id": self.user,
+            "channel_id": channel or f"D0{self.user}", "trigger_id": f"{self.slack.now()}.abc", "response_url": "https://x",
+        }  # fmt: skip
+        body = urlencode(form).encode()
+        return await post_signed(f"{self.events_url}/commands", body, "application/x-www-form-urlencoded")
+
+
+async def post_signed(url: str, body: bytes, kind: str, **headers: str) -> httpx.Response:
+    """Post as Slack does."""
+    timestamp = str(int(time.time()))
+    digest = hmac.new(SIGNING_SECRET.encode(), f"v0:{timestamp}:".encode() + body, hashlib.sha256).hexdigest()
+    signed = {"Content-Type": kind, "X-Slack-Request-Timestamp": timestamp, "X-Slack-Signature": f"v0={digest}"}
+    async with httpx.AsyncClient(timeout=10) as client:
+        return await client.post(url, content=body, headers={**signed, **headers})
+
+
+@asynccontextmanager
+async def fake_slack() -> AsyncIterator[FakeSlack]:
+    """Run a workspace."""
+    slack = FakeSlack()
+    app = Starlette(routes=[Route("/api/{method}", slack.handle, methods=["GET", "POST"])])
+    async with serve(app, "127.0.0.1", 0, shutdown_seconds=0) as port:
+        slack.url = f"http://127.0.0.1:{port}/api/"
+        try:
+            yield slack
+        finally:
+            slack.released.set()
+
+
+async def _arguments(request: Request) -> dict[str, Any]:
+    found: dict[str, Any] = dict(request.query_params)
+    body = await request.body()
+    if request.headers.get("content-type", "").startswith("application/json"):
+        found.update(json.loads(body or b"{}"))
+    elif body:
+        form = dict(httpx.QueryParams(body.decode()).items())
+        found.update({name: json.loads(value) if name == "metadata" else value for name, value in form.items()})
+    return found
+
+
+def _cut() -> Response:
+    """Begin an answer and never end it."""
+
+    async def pieces() -> AsyncIterator[bytes]:
+        yield b'{"ok": tr'
+        raise ConnectionResetError
+
+    return StreamingResponse(pieces(), headers={"Content-Length": "500"}, media_type="application/json")

@@ -1,0 +1,78 @@
+"""Who may use an account: named people, a chat's members, everyone, and never guests, bots and other organisations."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.fakes.slack_server import FakeSlack
+from tests.integration.channels.chat_world import ChatWorld, chat_world
+from tests.integration.gateway.world import until
+
+
+async def test_everyone_is_no_guest_no_bot_and_nobody_from_outside(tmp_path: Path, slack: FakeSlack) -> None:
+    async with chat_world(tmp_path, slack, allow_users=["UNAMED"], allow_everyone=True) as chat:
+        member = chat.person("UMEMBER")
+        named_guest = chat.person("UNAMED", is_restricted=True)
+        guest = chat.person("UGUEST", is_ultra_restricted=True)
+        outsider, connected = chat.person("UOUT"), chat.person("UCONN", team_id="T0OTHER")
+        robot = chat.person("UROBOT")
+        await guest.direct("guest")
+        await outsider.direct("outsider", user_team="T0OTHER")
+        await connected.direct("connected")
+        await robot.direct("robot", bot_id="B1")
+        await named_guest.direct("named")
+        slack.fail("users.info", "server_error")
+        body = member.event("D0UMEMBER", "member")
+        # Whether this is a guest cannot be told now: Slack is asked to come again, and nobody is let in or turned away.
+        assert (await member.send(body)).status_code == 503
+        assert (await member.send(body)).status_code == 200
+        await until(lambda: len(chat.script.inbound) == 2)
+        assert [inbound.text for inbound in chat.script.inbound] == ["named", "member"]
+        await member.direct("again")
+        await until(lambda: len(chat.script.inbound) == 3)
+        asked = [arguments["user"] for method, arguments, _ in slack.calls if method == "users.info"]
+        assert asked.count("UMEMBER") == 2
+        assert {"UNAMED", "UROBOT", "UOUT"}.isdisjoint(asked)
+
+
+async def test_a_room_may_be_allowed_as_a_whole(tmp_path: Path, slack: FakeSlack) -> None:
+    async with chat_world(tmp_path, slack, allow_users=[], allow_chats=["C0ROOM"]) as chat:
+        slack.channels |= {"C0ROOM": [], "C0OTHER": []}
+        anna = chat.person("UANNA")
+        await anna.direct("one")
+        await anna.mention("C0OTHER", "two")
+        await anna.mention("C0ROOM", "three")
+        await until(lambda: len(slack.texts("C0ROOM")) == 1)
+        assert [inbound.text for inbound in chat.script.inbound] == ["three"]
+        assert slack.texts("C0OTHER") == []
+
+
+async def test_an_account_that_changes_counts_at_once(chat: ChatWorld) -> None:
+    eve = chat.person("UEVE")
+    await eve.direct("let me in")
+    chat.write_account(allow_users=["UEVE"])
+    await until(lambda: chat.slack.texts("D0UEVE") != [])
+
+    async def let_in() -> bool:
+        await eve.direct("again")
+        return bool(chat.script.inbound)
+
+    for _ in range(100):
+        if await let_in():
+            break
+    await until(lambda: bool(chat.script.inbound), 15)
+
+
+async def test_a_conversation_of_its_own_for_each_thread(tmp_path: Path, slack: FakeSlack) -> None:
+    async with chat_world(tmp_path, slack, session_scope="Conversation") as chat:
+        slack.channels["C0ROOM"] = []
+        anna, ben = chat.person("UANNA"), chat.person("UBEN")
+        thread = await anna.mention("C0ROOM", "one")
+        await ben.mention("C0ROOM", "two", thread=thread)
+        await ben.mention("C0ROOM", "three")
+        await ben.direct("four")
+        await until(lambda: len(chat.script.inbound) == 4)
+        sid = {inbound.text: inbound.sid for inbound in chat.script.inbound}
+        assert sid["one"] == sid["two"]
+        assert len(set(sid.values())) == 3
+        assert [inbound.sender for inbound in chat.script.inbound] == ["UANNA", "UBEN", "UBEN", "UBEN"]
