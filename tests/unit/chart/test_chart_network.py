@@ -88,7 +88,7 @@ def test_values_narrow_the_api_server_and_open_external_services(render) -> None
 def test_agent_pods_are_known_by_the_label_that_the_operator_gives_them(render) -> None:
     rule = render("default").of("NetworkPolicy")["ours-models"]["spec"]["ingress"][0]
     (agents,) = rule["from"]
-    assert matches(agents["podSelector"], {names.LABEL_SID: "s", names.LABEL_EPOCH: "1"})
+    assert matches(agents["podSelector"], {names.LABEL_COMPONENT: "agent", names.LABEL_PART_OF: "hermes"})
     assert not matches(agents["podSelector"], {"app": "something else"})
 
 
