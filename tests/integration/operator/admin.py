@@ -59,7 +59,8 @@ class Admin(ClusterClient):
     async def install_definitions(self) -> None:
         """Make sure that our kinds are served as the tree has them."""
         for path in sorted((ROOT / "crds").glob("*.yaml")):
-            await self.apply(CRDS, yaml.safe_load(path.read_text()))
+            # As helm would: another manager of the same fields would stand in the way of its next upgrade.
+            await self.apply(CRDS, yaml.safe_load(path.read_text()), manager="helm")
         for path in sorted((ROOT / "crds").glob("*.yaml")):
             name = yaml.safe_load(path.read_text())["metadata"]["name"]
             await self.until(lambda name=name: self._established(name), f"definition {name} is established")

@@ -9,12 +9,12 @@ import pytest
 import yaml
 
 from hermes_contracts.names import API_VERSION
-from hermes_operator.cluster.resources import PROFILES, SECRETS, SESSIONS, Resource
+from hermes_operator.cluster.resources import CRON_JOBS, PROFILES, SECRETS, SESSIONS, Resource
 from tests.integration.operator.admin import ROOT, Admin
 
 pytestmark = pytest.mark.timeout(180)
 SAMPLES = sorted((ROOT / "manifests/samples").glob("*.yaml"))
-RESOURCES = {"Profile": PROFILES, "HermesSession": SESSIONS, "Secret": SECRETS}
+RESOURCES = {"Profile": PROFILES, "HermesSession": SESSIONS, "HermesCronJob": CRON_JOBS, "Secret": SECRETS}
 SCRIPTED = {"provider": "scripted", "name": "s"}
 OPENAI = {"provider": "openai", "name": "m", "secretRef": {"name": "k"}}
 
