@@ -27,7 +27,7 @@ def _run(name: str) -> bool:
     started = time.monotonic()
     print(f"==> {name}", flush=True)
     done = subprocess.run([sys.executable, "-m", f"bench.{name}"], stdout=subprocess.PIPE, text=True, timeout=900)
-    lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
+    lines = [line for line in done.stdout.splitlines() if line.startswith('{"bench"')]
     print(done.stdout, end="")
     print(f"    {time.monotonic() - started:.0f} s", flush=True)
     if done.returncode == 0:
