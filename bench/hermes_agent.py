@@ -12,7 +12,6 @@ import contextlib
 import json
 import os
 import secrets
-import socket
 import subprocess
 import sys
 import tempfile
@@ -22,13 +21,15 @@ from pathlib import Path
 
 import httpx
 
+from bench.hot_turn import ROUNDS, tool_rounds
 from bench.report import emit
+from local_stack.processes import free_port
 from local_stack.runner import LocalRunner
 from local_stack.stack import running_stack, stack_folder
 
 ROOT = Path(__file__).parents[1]
 VENV = ROOT / ".local" / "peer-venv"
-ROUNDS, SAMPLES = 20, 8
+SAMPLES = 8
 
 
 def install() -> None:
@@ -43,19 +44,6 @@ def install() -> None:
     ):
         subprocess.run(arguments, check=True, env=environment)
     marker.write_bytes(lock.read_bytes())
-
-
-def free_port() -> int:
-    """Return a port that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-def script() -> str:
-    """Return the message that makes the scripted model ask for 20 commands."""
-    calls = ({"calls": [{"name": "terminal", "arguments": {"command": f"echo round {n}"}}]} for n in range(ROUNDS))
-    return "\n".join(["go", *(f"#script {json.dumps(step)}" for step in (*calls, {"say": "done"}))])
 
 
 def write_home(home: Path, model_url: str, port: int, key: str) -> None:
@@ -132,7 +120,7 @@ async def rounds(client: httpx.AsyncClient, model: str, headers: dict[str, str])
     measured = []
     for _ in range(SAMPLES):
         plain = await turn(client, model, "hello", headers)
-        measured.append((await turn(client, model, script(), headers) - plain) / ROUNDS)
+        measured.append((await turn(client, model, tool_rounds(), headers) - plain) / ROUNDS)
     return measured
 
 

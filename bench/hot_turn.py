@@ -38,10 +38,11 @@ async def _round(client: httpx.AsyncClient, session: str) -> float:
     """Milliseconds of one tool round: a turn of many, in a conversation of its own, less a turn without any."""
     await _turn(client, "hello", session)
     plain = await _turn(client, "hello", session)
-    return (await _turn(client, _rounds(), session) - plain) / ROUNDS
+    return (await _turn(client, tool_rounds(), session) - plain) / ROUNDS
 
 
-def _rounds() -> str:
+def tool_rounds() -> str:
+    """Return the message that makes the scripted model ask for ROUNDS commands, one after the other."""
     calls = ({"calls": [{"name": "terminal", "arguments": {"command": f"echo round {n}"}}]} for n in range(ROUNDS))
     return "\n".join(["go", *(f"#script {json.dumps(step)}" for step in (*calls, {"say": "done"}))])
 

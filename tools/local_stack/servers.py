@@ -14,7 +14,7 @@ from pathlib import Path
 
 from hermes_contracts import installation
 from hermes_service.bus_keys import BusKeys
-from local_stack.processes import Process, StartFailed, free_port, tcp_open
+from local_stack.processes import Process, StartFailed, tcp_open
 
 
 def bus_process(folder: Path, keys: BusKeys, port: int) -> Process:
@@ -87,13 +87,6 @@ def _as_unprivileged(*owned: Path) -> list[str]:
     for path in owned:
         os.chown(path, user.pw_uid, user.pw_gid)
     return ["setpriv", f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}", "--clear-groups", "--pdeathsig", "KILL", "--"]
-
-
-async def start_database(folder: Path) -> Database:
-    """Make and start a PostgreSQL server; returns once it accepts connections."""
-    database = create_database(folder, free_port())
-    await start_postgres(database)
-    return database
 
 
 async def start_postgres(database: Database) -> None:

@@ -14,8 +14,6 @@ CHART = Path(__file__).resolve().parents[2] / "charts" / "hermes"
 LOCAL_VALUES = CHART / "values-local.yaml"
 """Values that name the images which `make images` loads into the local cluster."""
 
-DEPLOYMENTS = ("operator", "gateway", "store", "models")
-
 
 async def make_namespace(name: str) -> None:
     """Make a namespace that enforces the restricted Pod Security Standard."""

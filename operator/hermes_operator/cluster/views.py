@@ -33,6 +33,19 @@ def timestamp(text: str | None) -> float:
     return datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp() if text else 0.0
 
 
+def _metadata(meta: Manifest) -> dict[str, Any]:
+    """Return the fields that the views of all our kinds have in common."""
+    return {
+        "namespace": meta["namespace"],
+        "name": meta["name"],
+        "uid": meta["uid"],
+        "resource_version": meta.get("resourceVersion", ""),
+        "generation": meta.get("generation", 0),
+        "created_at": timestamp(meta.get("creationTimestamp")),
+        "deleting": "deletionTimestamp" in meta,
+    }
+
+
 @dataclass(frozen=True, slots=True)
 class SessionRecord:
     """A HermesSession as the cache keeps it: what is looked for in plain sight, the rest as JSON, a tenth as large."""
@@ -95,13 +108,7 @@ class SessionView:
         """Read an object as the API server gave it."""
         meta = body["metadata"]
         return cls(
-            namespace=meta["namespace"],
-            name=meta["name"],
-            uid=meta["uid"],
-            resource_version=meta.get("resourceVersion", ""),
-            generation=meta.get("generation", 0),
-            created_at=timestamp(meta.get("creationTimestamp")),
-            deleting="deletionTimestamp" in meta,
+            **_metadata(meta),
             made_by_operator=(meta.get("labels") or {}).get(MANAGED_BY) == OPERATOR,
             spec=SessionSpec.model_validate(body["spec"]),
             status=SessionStatus.model_validate(body.get("status") or {}),
@@ -157,15 +164,8 @@ class ProfileView:
     @classmethod
     def read(cls, body: Manifest) -> ProfileView:
         """Read an object as the API server gave it."""
-        meta = body["metadata"]
         return cls(
-            namespace=meta["namespace"],
-            name=meta["name"],
-            uid=meta["uid"],
-            resource_version=meta.get("resourceVersion", ""),
-            generation=meta.get("generation", 0),
-            created_at=timestamp(meta.get("creationTimestamp")),
-            deleting="deletionTimestamp" in meta,
+            **_metadata(body["metadata"]),
             spec=ProfileSpec.model_validate(body["spec"]),
             status=ProfileStatus.model_validate(body.get("status") or {}),
         )
@@ -191,13 +191,7 @@ class CronJobView:
         """Read an object as the API server gave it."""
         meta = body["metadata"]
         return cls(
-            namespace=meta["namespace"],
-            name=meta["name"],
-            uid=meta["uid"],
-            resource_version=meta.get("resourceVersion", ""),
-            generation=meta.get("generation", 0),
-            created_at=timestamp(meta.get("creationTimestamp")),
-            deleting="deletionTimestamp" in meta,
+            **_metadata(meta),
             run_now=(meta.get("annotations") or {}).get(ANNOTATION_RUN_NOW, "")[:MAX_RUN_NOW],
             spec=CronJobSpec.model_validate(body["spec"]),
             status=CronJobStatus.model_validate(body.get("status") or {}),

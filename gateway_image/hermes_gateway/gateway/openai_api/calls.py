@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Awaitable, Callable
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import dataclass
 from typing import Literal, cast
 
 from hermes_contracts.access import ApiKeyRecord
-from hermes_contracts.envelopes import Inbound, Route
+from hermes_contracts.envelopes import Delta, Inbound, Route
 from hermes_contracts.errors import ErrorCode, HermesError
 from hermes_contracts.names import RoutingKey
 from hermes_contracts.projection import ProfileProjection
@@ -22,6 +23,7 @@ from hermes_gateway.gateway.pictures import Picture, read_pictures, store_pictur
 from hermes_gateway.gateway.profiles import ProfileCache
 from hermes_gateway.gateway.turns import Answer, GatewayLeaves, Tick, Turns, Watch, answer_of_turn
 from hermes_gateway.gateway.web.errors import ApiError
+from hermes_gateway.gateway.web.sse import HEARTBEAT
 from hermes_service.rpc import StoreClient
 
 CHANNEL = "api"
@@ -79,6 +81,28 @@ class Call:
             outcome=outcome,
             reason=answer.reason,
         )
+
+    async def frames(
+        self, heartbeat_seconds: float, of_delta: Callable[[Delta], list[bytes]], of_answer: Callable[[Answer], list[bytes]]
+    ) -> AsyncGenerator[bytes, None]:
+        """Give out what the two make of the turn as it runs, its end included, and heartbeats while it is silent.
+
+        Raises HermesError when the turn cannot be followed any more.
+        """
+        if self.settled is not None:
+            for piece in of_answer(self.settled):
+                yield piece
+            return
+        assert self.watch is not None
+        quiet_since = time.monotonic()
+        async for happening in self.watch.happenings(None):
+            if isinstance(happening, Tick):
+                pieces = [HEARTBEAT] if time.monotonic() - quiet_since >= heartbeat_seconds else []
+            else:
+                pieces = of_delta(happening) if isinstance(happening, Delta) else of_answer(happening)
+            for piece in pieces:
+                quiet_since = time.monotonic()
+                yield piece
 
     async def close(self) -> None:
         """Stop listening. The turn is not touched."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from dataclasses import dataclass
 
 from hermes_contracts.access import ApiKeyRecord
@@ -14,9 +15,9 @@ from hermes_gateway.gateway.openai_api import protocol, reading
 from hermes_gateway.gateway.openai_api.calls import Call, CallHeaders, Calls, Gone, require_profile
 from hermes_gateway.gateway.openai_api.protocol import ChatRequest
 from hermes_gateway.gateway.openai_api.streaming import AnswerText, Chunks
-from hermes_gateway.gateway.turns import Answer, Tick
+from hermes_gateway.gateway.turns import Answer
 from hermes_gateway.gateway.web.errors import from_hermes
-from hermes_gateway.gateway.web.sse import DONE, HEARTBEAT, frame
+from hermes_gateway.gateway.web.sse import DONE, frame
 
 
 @dataclass(frozen=True)
@@ -79,22 +80,14 @@ class ChatService:
         text = AnswerText()
         yield chunks.role()
         call = chat.call
-        if call.settled is not None:
-            for piece in _ending(call, call.settled, text, chunks):
-                yield piece
-            return
-        assert call.watch is not None
-        quiet_since = time.monotonic()
+        frames = call.frames(
+            self._calls.heartbeat_seconds,
+            lambda delta: _progress(delta, text, chunks),
+            lambda answer: _ending(call, answer, text, chunks),
+        )
         try:
-            async for happening in call.watch.happenings(None):
-                if isinstance(happening, Tick):
-                    pieces = [HEARTBEAT] if time.monotonic() - quiet_since >= self._calls.heartbeat_seconds else []
-                elif isinstance(happening, Delta):
-                    pieces = _progress(happening, text, chunks)
-                else:
-                    pieces = _ending(call, happening, text, chunks)
-                for piece in pieces:
-                    quiet_since = time.monotonic()
+            async with aclosing(frames):
+                async for piece in frames:
                     yield piece
         except HermesError as error:
             yield frame({"error": from_hermes(error).detail().model_dump()})

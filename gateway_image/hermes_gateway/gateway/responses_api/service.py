@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from dataclasses import dataclass
 
 from hermes_contracts.access import ApiKeyRecord
@@ -26,9 +27,8 @@ from hermes_gateway.gateway.responses_api.protocol import (
 )  # fmt: skip
 from hermes_gateway.gateway.responses_api.records import ResponseRecord, ResponseRecords
 from hermes_gateway.gateway.responses_api.streaming import ResponseEvents
-from hermes_gateway.gateway.turns import Answer, Tick, answer_of_turn
+from hermes_gateway.gateway.turns import Answer, answer_of_turn
 from hermes_gateway.gateway.web.errors import from_hermes
-from hermes_gateway.gateway.web.sse import HEARTBEAT
 
 _FAILED = (TurnState.FAILED, TurnState.DEAD)
 
@@ -122,22 +122,14 @@ class ResponsesService:
         events, text, call = ResponseEvents(begun.record.id), AnswerText(), begun.call
         for piece in events.begin(begun.show(None)):
             yield piece
-        if call.settled is not None:
-            for piece in _ending(begun, call.settled, text, events):
-                yield piece
-            return
-        assert call.watch is not None
-        quiet_since = time.monotonic()
+        frames = call.frames(
+            self._calls.heartbeat_seconds,
+            lambda delta: _progress(delta, text, events),
+            lambda answer: _ending(begun, answer, text, events),
+        )
         try:
-            async for happening in call.watch.happenings(None):
-                if isinstance(happening, Tick):
-                    pieces = [HEARTBEAT] if time.monotonic() - quiet_since >= self._calls.heartbeat_seconds else []
-                elif isinstance(happening, Delta):
-                    pieces = _progress(happening, text, events)
-                else:
-                    pieces = _ending(begun, happening, text, events)
-                for piece in pieces:
-                    quiet_since = time.monotonic()
+            async with aclosing(frames):
+                async for piece in frames:
                     yield piece
         except HermesError as error:
             for piece in events.error(from_hermes(error).detail()):
