@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from hermes_contracts.errors import HermesError
 from hermes_contracts.store_api import CRON_TURNS, SETTLED, CronTurn, CronTurns, CronTurnsRequest, TurnState
@@ -102,10 +102,10 @@ def _final(turn: CronTurn | None) -> bool:
 
 
 def _run(place: _Place, turn: CronTurn | None, now: float) -> Run:
-    outcome, reason, delivery = _outcome(place, turn, now), "", "None"
-    if turn is not None:
-        reason, delivery = turn.reason, _delivery(turn)
-    return Run(place.run, place.at, place.session, place.session_uid, place.sid, outcome, reason, delivery)
+    run = Run(place.run, place.at, place.session, place.session_uid, place.sid, _outcome(place, turn, now))
+    if turn is None:
+        return run
+    return replace(run, reason=turn.reason, delivery=_delivery(turn), opened_at=turn.opened_at)
 
 
 def _outcome(place: _Place, turn: CronTurn | None, now: float) -> Outcome:

@@ -163,7 +163,8 @@ def _outdated(runs: tuple[Run, ...], spec: CronJobSpec) -> list[Run]:
     """Return the runs that are beyond the history limits; answers that are still being delivered stay."""
     if spec.session_ref is not None:
         return []
-    over = sorted((run for run in runs if not run.active and run.delivery != "Pending"), key=lambda run: (run.at, run.run))
+    ended = (run for run in runs if not run.active and run.delivery != "Pending")
+    over = sorted(ended, key=lambda run: (run.at, run.opened_at, run.run))
     good = [run for run in over if run.outcome in GOOD]
     bad = [run for run in over if run.outcome not in GOOD]
     return [

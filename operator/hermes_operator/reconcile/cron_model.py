@@ -58,13 +58,15 @@ class Run:
 
     run: str
     at: float
-    """When its object was made, in seconds since the epoch."""
+    """When its object was made, in seconds since the epoch; Kubernetes counts whole seconds."""
     session: str
     session_uid: str
     sid: str
     outcome: Outcome
     reason: str = ""
     delivery: str = "None"
+    opened_at: float = 0.0
+    """When its turn was opened, in seconds since the epoch; 0: not yet."""
 
     @property
     def active(self) -> bool:

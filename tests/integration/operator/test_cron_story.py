@@ -7,6 +7,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from nats.js import JetStreamContext
+from nats.js.api import RawStreamMsg
+from nats.js.errors import NotFoundError
 
 from hermes_contracts import subjects
 from hermes_contracts.envelopes import HEADER_MESSAGE_ID, HEADER_ROUTE, HEADER_SIGNATURE, Inbound
@@ -57,13 +60,20 @@ def ready(body: dict[str, Any]) -> dict[str, Any]:
 async def message_of(installation: Installation, sid: str) -> Inbound:
     """Return what waits on the bus for a session, after checking that an agent would believe it."""
     js = (await bus_of(installation)).jetstream()
-    found = await js.get_msg(subjects.in_stream(sid), subject=subjects.inbound(sid), next=True, seq=1)
+    found = await until(lambda: _waiting(js, sid), "a run's message is on the bus, after its session")
     headers, verifier = found.headers or {}, Verifier(public_key(await installation.signing_seed()))
     data = found.data or b""
     assert verifier.verify(
         headers[HEADER_SIGNATURE], subjects.inbound(sid), headers[HEADER_MESSAGE_ID], headers[HEADER_ROUTE], data
     )
     return Inbound.model_validate_json(data)
+
+
+async def _waiting(js: JetStreamContext, sid: str) -> RawStreamMsg | None:
+    try:
+        return await js.get_msg(subjects.in_stream(sid), subject=subjects.inbound(sid), next=True, seq=1)
+    except NotFoundError:
+        return None
 
 
 async def bus_of(installation: Installation) -> Any:

@@ -244,6 +244,13 @@ def test_history_keeps_the_newest_and_whatever_is_still_being_sent() -> None:
     assert sorted(drops(plan)) == sorted([old.run, failed.run])
 
 
+def test_of_runs_made_in_one_second_the_one_that_was_opened_last_is_the_newest() -> None:
+    view = caught_up(job(successful_runs_history_limit=1, schedules=("0 0 1 1 *",)), NOW)
+    first = run(NOW, Outcome.SUCCEEDED, run="now-zzz", opened_at=NOW + 0.2)
+    second = run(NOW, Outcome.SUCCEEDED, run="now-aaa", opened_at=NOW + 0.4)
+    assert drops(decide(view, second, first)) == ["now-zzz"]
+
+
 def test_the_status_follows_the_newest_run_and_what_is_unknown_stays() -> None:
     view = caught_up(job(schedules=("0 * * * *",)), NOW - HOUR)
     view = after(view, decide(view))
