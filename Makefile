@@ -65,5 +65,5 @@ generate: setup ## Write CRDs, RBAC, values schema, install manifest from their 
 lock: ## Resolve dependencies anew
 	tools/lock.sh
 
-chart-lint: setup ## kubeconform and kube-linter over the rendered chart
+chart-lint: setup ## kubeconform, kube-score and kube-linter over the rendered chart
 	tools/chart_lint.sh

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Lints the chart: helm lint, kubeconform (against the cluster's own API and our kinds), kube-linter.
+# Lints the chart: helm lint, kubeconform (against the cluster's own API and our kinds), kube-score, kube-linter.
 # Needs helm and kubectl on the PATH and a cluster: eval "$(PYTHONPATH=tools python3 -m cluster env)".
-# kubeconform and kube-linter are built from their Go modules into a cache when they are not on the PATH.
+# kubeconform, kube-score and kube-linter are built from their Go modules into a cache when they are not on the PATH.
 set -eu
 cd "$(dirname "$0")/.."
 python=${PYTHON:-.venv/bin/python}
@@ -35,6 +35,21 @@ for file in "$work"/*.yaml manifests/samples/*.yaml; do
   echo "kubeconform ${file##*/}"
   kubeconform -strict -summary -skip "$skip" \
     -schema-location "$work/schemas/{{ .ResourceKind }}-{{ .Group }}-{{ .ResourceAPIVersion }}.json" "$file"
+done
+
+need kube-score github.com/zegl/kube-score/cmd/kube-score v1.20.0
+for file in "$work"/*.yaml; do
+  echo "kube-score ${file##*/}"
+  # A CPU limit throttles where nothing is short. Tags are fixed, so pulling at each start buys nothing. Nobody looks a pod of
+  # a StatefulSet up by its name, so its Service need not be headless. PostgreSQL's UID is its image's. Replicas are spread by
+  # topologySpreadConstraints.
+  if ! kube-score score --kubernetes-version v1.33 --output-format ci --ignore-container-cpu-limit \
+    --enable-optional-test container-seccomp-profile --ignore-test container-image-pull-policy \
+    --ignore-test statefulset-has-servicename --ignore-test container-security-context-user-group-id \
+    --ignore-test deployment-has-host-podantiaffinity --ignore-test deployment-replicas "$file" > "$work/score"; then
+    grep CRITICAL "$work/score"
+    exit 1
+  fi
 done
 
 if need kube-linter golang.stackrox.io/kube-linter/cmd/kube-linter latest; then
