@@ -1,7 +1,8 @@
-"""Message published to first word of the answer: in a pod that waited for it, beside a pod that has to be made first.
+"""When a message is taken up, and its answer's first word is there: in a pod that waited for it, and in one made for it.
 
-The same Profile without a pool and with one, one after the other in one run. A first word is the first piece of text that
-the streaming API gives; what the same session takes for its second message is printed too.
+The same Profile without a pool and with one, one after the other in one run. A message is taken up when its turn is opened
+in the database. A first word is the first piece of text that the streaming API gives; what the same session takes for its
+second message is printed too.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import json
 import os
 import time
 import uuid
+from dataclasses import dataclass
 from typing import Any
 
 import httpx
@@ -51,6 +53,16 @@ async def _pool_is_full() -> None:
     await asyncio.sleep(2)
 
 
+async def _opened_at(sid: str) -> float:
+    """Return when a session's first turn was opened, in seconds since the epoch by the database's clock, which is ours."""
+    query = f"select set_config('hermes.sid', '{sid}', false); select extract(epoch from min(opened_at)) from hermes.turns"
+    command = (
+        f'PGPASSWORD=$(cat /run/hermes/postgres/owner-password) psql -h 127.0.0.1 -U hermes_owner -d hermes -tAc "{query}"'
+    )
+    found = await kubectl("exec", "-n", NAMESPACE, f"{RELEASE}-database-0", "--", "sh", "-c", command)
+    return float(found.split()[-1])
+
+
 async def _first_word(http: httpx.AsyncClient, session: str) -> float:
     """Return the milliseconds from sending a message to the first text of its answer."""
     body = {"model": PROFILE, "stream": True, "messages": [{"role": "user", "content": "hello"}]}
@@ -66,8 +78,19 @@ async def _first_word(http: httpx.AsyncClient, session: str) -> float:
     return first
 
 
-async def _one(http: httpx.AsyncClient) -> tuple[float, float, dict[str, Any]]:
+@dataclass(frozen=True)
+class _Sample:
+    """Milliseconds from sending a message, and the pod's name."""
+
+    taken: float
+    first: float
+    second: float
+    pod: str
+
+
+async def _one(http: httpx.AsyncClient) -> _Sample:
     chat = f"warm-{uuid.uuid4().hex[:8]}"
+    sent = time.time()
     first, second = await _first_word(http, chat), await _first_word(http, chat)
 
     async def found() -> dict[str, Any] | None:
@@ -77,44 +100,39 @@ async def _one(http: httpx.AsyncClient) -> tuple[float, float, dict[str, Any]]:
 
     session = dict(await until("the session's status", found))
     name, pod = session["metadata"]["name"], session["status"]["pod"]
+    taken = (await _opened_at(session["metadata"]["labels"]["hermes.run/sid"]) - sent) * 1000
     await kubectl("delete", "hs", name, "-n", NAMESPACE, "--wait=true")
     await kubectl("wait", "pod", pod, "-n", NAMESPACE, "--for=delete", "--timeout=60s")
-    return first, second, session
+    return _Sample(taken, first, second, pod)
 
 
 async def main() -> None:
     """Take cold samples, then warm ones; the Profile is left as it was."""
     key = await helm.first_api_key(RELEASE, NAMESPACE)
     before = ((await get("profile", PROFILE, NAMESPACE) or {}).get("spec", {}).get("warmPool") or {}).get("size", 0)
-    warm, cold, hot, missed = list[float](), list[float](), list[float](), 0
+    warm, cold, missed = list[_Sample](), list[_Sample](), 0
     try:
         async with forwarded(f"{RELEASE}-gateway", PORT_API, NAMESPACE) as forward:
             headers = {"Authorization": f"Bearer {key}"}
             async with httpx.AsyncClient(base_url=forward.url, headers=headers, timeout=120) as http:
                 await _size(0)
-                cold += [(await _one(http))[0] for _ in range(COLD_SAMPLES)]
+                cold += [await _one(http) for _ in range(COLD_SAMPLES)]
                 await _size(POOL)
                 for _ in range(SAMPLES):
                     await _pool_is_full()
-                    first, second, session = await _one(http)
-                    if session["status"]["pod"].startswith("warm-"):
-                        warm.append(first)
-                        hot.append(second)
+                    sample = await _one(http)
+                    if sample.pod.startswith("warm-"):
+                        warm.append(sample)
                     else:
                         missed += 1
     finally:
         await _size(before)
-    emit(
-        "warm_start",
-        warm,
-        what="message sent to first word, from a waiting pod",
-        missed=missed,
-        target_p50=100,
-        target_p99=400,
-    )
-    emit("warm_start_cold", cold, what="the same, in a pod that was made for it")
-    emit("warm_start_hot", hot, what="the same, second message of the session")
-    emit("warm_start_ratio", ratio=round(percentile(cold, 0.5) / percentile(warm, 0.5), 1))
+    emit("warm_start", [one.taken for one in warm], what="message sent to its turn opened, in a waiting pod", missed=missed)
+    emit("warm_start_first_word", [one.first for one in warm], what="message sent to first word, in a waiting pod")
+    emit("warm_start_cold", [one.taken for one in cold], what="message sent to its turn opened, in a pod made for it")
+    emit("warm_start_hot", [one.second for one in warm], what="message sent to first word, second message of the session")
+    medians = [percentile([one.taken for one in some], 0.5) for some in (cold, warm)]
+    emit("warm_start_ratio", ratio=round(medians[0] / medians[1], 1))
 
 
 if __name__ == "__main__":
