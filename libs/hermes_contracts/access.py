@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
+from hermes_contracts.envelopes import Target
 from hermes_contracts.names import DnsLabel, ObjectName
 
 Scope = Literal["chat", "sessions"]
@@ -32,22 +34,69 @@ class ApiKeys(_Record):
     keys: tuple[ApiKeyRecord, ...] = ()
 
 
-class WebhookRoute(_Record):
-    """A named webhook: bound to a namespace and Profile by the administrator, verified by HMAC-SHA256.
+SignatureStyle = Literal["hermes", "github", "stripe", "slack", "standard"]
+WebhookSecret = Annotated[str, StringConstraints(min_length=16, max_length=512)]
+ToolsetName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]{0,31}$")]
 
-    The sender signs `<timestamp>.<body>`; see docs/webhooks.md. `reply_url` gets the answer, signed the same way.
+WEBHOOK_TOOLSETS: tuple[str, ...] = ("web", "vision", "clarify")
+"""What a webhook's agent may use unless its route says otherwise: others wrote what reaches it, so nothing with effects."""
+
+
+class WebhookRoute(_Record):
+    """A named webhook: bound to a namespace and Profile by the administrator, verified by a signature of its sender's style.
+
+    See docs/webhooks.md. `reply_url` gets the answer, signed by the style `hermes` with the same secret.
     """
 
     name: Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9-]{0,62}$")]
     namespace: DnsLabel
     profile: ObjectName
-    secret: Annotated[str, StringConstraints(min_length=16, max_length=512)]
+    style: SignatureStyle = "hermes"
+    secret: WebhookSecret
+    older_secrets: tuple[WebhookSecret, ...] = Field(default=(), max_length=3)
+    """Still accepted while the sender changes over to `secret`."""
     replay_window_seconds: int = Field(default=300, ge=10, le=3600)
+    events: tuple[Annotated[str, StringConstraints(min_length=1, max_length=100)], ...] = Field(default=(), max_length=64)
+    """Kinds of event that are taken, `pull_request` or `pull_request.opened`; others are answered and dropped. None: all."""
+    prompt: Annotated[str, StringConstraints(max_length=16_000)] = ""
+    """What the agent is told: text with `{dotted.paths}` into the payload, `{__raw__}` for all of it."""
+    thread: Annotated[str, StringConstraints(max_length=256)] = ""
+    """Which session a message belongs to, in the same grammar; empty: one for the route."""
+    toolsets: tuple[ToolsetName, ...] = Field(default=WEBHOOK_TOOLSETS, max_length=16)
+    """Narrows the Profile's; what it has not is left out."""
+    deliver: tuple[Target, ...] = Field(default=(), max_length=8)
+    """Chats that get the answer, beside `reply_url`."""
+    deliver_only: bool = False
+    """The text goes to `deliver` as it is, and no agent is asked."""
+    requests_per_minute: int | None = Field(default=None, ge=1, le=1_000_000)
+    """Verified requests that one gateway takes; more are a 429."""
     reply_url: Annotated[str, StringConstraints(pattern=r"^https?://[^\s]+$", max_length=500)] | None = None
+
+    @model_validator(mode="after")
+    def _hangs_together(self) -> WebhookRoute:
+        if self.style == "standard":
+            for secret in (self.secret, *self.older_secrets):
+                standard_webhook_key(secret)
+        if self.deliver_only and not self.deliver:
+            raise ValueError("deliver: deliver_only needs at least one chat to deliver to")
+        if self.deliver_only and self.reply_url is not None:
+            raise ValueError("reply_url: with deliver_only there is no answer to post; leave it out")
+        return self
 
     def __repr__(self) -> str:
         """Keep the secret out of logs."""
         return f"WebhookRoute({self.name!r})"
+
+
+def standard_webhook_key(secret: str) -> bytes:
+    """Return the key of a Standard Webhooks secret. Raises ValueError, without the secret, when it is none."""
+    try:
+        key = base64.b64decode(secret.removeprefix("whsec_"), validate=True)
+    except ValueError:
+        raise ValueError("secret: the style standard needs `whsec_` and base64") from None
+    if not 16 <= len(key) <= 128:
+        raise ValueError("secret: the style standard needs a key of 16 to 128 bytes")
+    return key
 
 
 class WebhookRoutes(_Record):
@@ -83,6 +132,8 @@ class SlackAccount(ChatAccount):
     app: Annotated[str, StringConstraints(pattern=r"^A[A-Z0-9]{1,31}$")]
     signing_secret: Annotated[str, StringConstraints(min_length=16, max_length=200)]
     bot_token: Annotated[str, StringConstraints(min_length=10, max_length=500)]
+    app_token: Annotated[str, StringConstraints(pattern=r"^xapp-[^\s]{5,500}$")] | None = None
+    """Set: events come by Socket Mode, over a connection that we open, and Slack needs no address of ours."""
     api_url: Annotated[str, StringConstraints(pattern=r"^https?://[^\s]+/$", max_length=500)] = "https://slack.com/api/"
 
     @property

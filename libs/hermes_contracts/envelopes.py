@@ -106,6 +106,10 @@ class Inbound(_Envelope):
     """Set when the clock sends it and not a person."""
     reply_to: Target | None = None
     """Chat that the answer goes to, where the session's key does not say: a person's session answers in many places."""
+    toolsets: Annotated[tuple[str, ...], Field(max_length=16)] | None = None
+    """What this message may make the agent use, of what its Profile has; None: all of it."""
+    deliver: Annotated[tuple[Target, ...], Field(max_length=9)] = ()
+    """Where the answer goes instead of where the message came from."""
 
 
 def message_id(sid: str, channel: str, account: str, update_id: str) -> str:
@@ -164,6 +168,18 @@ class Event(_Envelope):
     data: dict[str, object] = Field(default_factory=dict)
 
 
+MAX_CHOICES = 8
+MAX_COMMAND_BYTES = 64
+"""Of a choice: as much as every platform lets a button carry."""
+
+
+class Choice(_Envelope):
+    """Something a person may answer with one press. Pressing it says `command`, a slash command, in the person's name."""
+
+    label: Annotated[str, StringConstraints(min_length=1, max_length=40)]
+    command: Annotated[str, StringConstraints(pattern=r"^/[a-z]", max_length=MAX_COMMAND_BYTES)]
+
+
 class Outbound(_Envelope):
     """One part of an answer, to be sent by whoever owns the partition. `delivery_id` is the idempotency key."""
 
@@ -183,6 +199,8 @@ class Outbound(_Envelope):
     """Namespace of the session, as the store knows it; an account that is not bound to it refuses the message."""
     traceparent: str = ""
     """Trace of the turn that made the answer; empty when it has none."""
+    choices: tuple[Choice, ...] = Field(default=(), max_length=MAX_CHOICES)
+    """Shown as buttons, or where a platform has none, as what to write."""
 
 
 class ControlHint(_Envelope):

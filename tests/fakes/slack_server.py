@@ -22,6 +22,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from hermes_gateway.gateway.web.server import serve
+from tests.fakes.slack_socket import APP_TOKEN, FakeSockets
 
 Fault = Literal["rate_limit", "server_error", "lost_before", "lost_after", "hang", "hang_after", "not_json"]
 TEAM, APP, BOT = "T0TEAM", "A0APP", "U0BOT"
@@ -41,6 +42,8 @@ class FakeSlack:
     edits: dict[str, list[str]] = field(default_factory=dict)
     """Texts that each message had, by time, its first one included."""
     url: str = ""
+    sockets: FakeSockets | None = None
+    """Set: the app may open connections."""
     _times: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
 
     def fail(self, method: str, *faults: Fault) -> None:
@@ -65,7 +68,8 @@ class FakeSlack:
         method = request.path_params["method"]
         arguments = await _arguments(request)
         self.calls.append((method, arguments, time.monotonic()))
-        if request.headers.get("authorization") != f"Bearer {TOKEN}":
+        token = APP_TOKEN if method == "apps.connections.open" else TOKEN
+        if request.headers.get("authorization") != f"Bearer {token}":
             return JSONResponse({"ok": False, "error": "invalid_auth"})
         waiting = self.faults.get(method)
         fault = waiting.popleft() if waiting else None
@@ -89,6 +93,9 @@ class FakeSlack:
     def do_auth_test(self, _: dict[str, Any]) -> dict[str, Any]:
         return {"ok": True, "team_id": TEAM, "user_id": BOT}
 
+    def do_apps_connections_open(self, _: dict[str, Any]) -> dict[str, Any]:
+        return {"ok": True, "url": self.sockets.url} if self.sockets else {"ok": False, "error": "not_allowed_token_type"}
+
     def do_users_info(self, arguments: dict[str, Any]) -> dict[str, Any]:
         user = self.users.get(arguments["user"])
         return {"ok": True, "user": user} if user else {"ok": False, "error": "user_not_found"}
@@ -97,7 +104,7 @@ class FakeSlack:
         if arguments["channel"] not in self.channels:
             return {"ok": False, "error": "channel_not_found"}
         message = {"type": "message", "user": BOT, "text": arguments["text"][:40_000], "ts": self.now()}
-        message |= {name: arguments[name] for name in ("thread_ts", "metadata") if arguments.get(name)}
+        message |= {name: arguments[name] for name in ("thread_ts", "metadata", "blocks") if arguments.get(name)}
         self.channels[arguments["channel"]].append(message)
         self.edits[message["ts"]] = [message["text"]]
         return {"ok": True, "channel": arguments["channel"], "ts": message["ts"], "message": message}
@@ -109,6 +116,8 @@ class FakeSlack:
         if len(arguments["text"]) > 4_000:
             return {"ok": False, "error": "msg_too_long"}
         found["text"] = arguments["text"]
+        if "blocks" in arguments:
+            found["blocks"] = arguments["blocks"]
         self.edits[found["ts"]].append(found["text"])
         return {"ok": True, "channel": arguments["channel"], "ts": found["ts"], "text": found["text"]}
 
@@ -176,6 +185,21 @@ class SlackPerson:
             "event": event,
         }  # fmt: skip
 
+    def press(self, channel: str, message: dict[str, Any], label: str) -> dict[str, Any]:
+        """Press a button of a message; returns what Slack tells of it."""
+        buttons = [e for block in message["blocks"] if block["type"] == "actions" for e in block["elements"]]
+        (button,) = [one for one in buttons if one["text"]["text"] == label]
+        action = {**button, "block_id": message["blocks"][-1]["block_id"], "action_ts": self.slack.now(), "type": "button"}
+        return {
+            "type": "block_actions", "api_app_id": APP, "team": {"id": TEAM}, "user": {"id": self.user, "team_id": TEAM},
+            "channel": {"id": channel}, "message": message, "actions": [action], "trigger_id": f"{self.slack.now()}.press",
+        }  # fmt: skip
+
+    async def send_press(self, payload: dict[str, Any]) -> httpx.Response:
+        """Send the press of a button to the app."""
+        body = urlencode({"payload": json.dumps(payload)}).encode()
+        return await post_signed(f"{self.events_url}/presses", body, "application/x-www-form-urlencoded")
+
     async def send(self, body: dict[str, Any], **headers: str) -> httpx.Response:
         """Send an event to the app, as Slack signs it."""
         return await post_signed(f"{self.events_url}/events", json.dumps(body).encode(), "application/json", **headers)
@@ -219,7 +243,7 @@ async def _arguments(request: Request) -> dict[str, Any]:
         found.update(json.loads(body or b"{}"))
     elif body:
         form = dict(httpx.QueryParams(body.decode()).items())
-        found.update({name: json.loads(value) if name == "metadata" else value for name, value in form.items()})
+        found.update({name: json.loads(value) if name in ("metadata", "blocks") else value for name, value in form.items()})
     return found
 
 

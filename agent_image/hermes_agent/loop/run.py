@@ -130,7 +130,8 @@ class TurnRunner:
         try:
             if inbound.run is not None:
                 return await self._scheduled.run(turn, inbound, inbound.run)
-            return await self._loop.run(turn, inbound)
+            with self._loop.toolbox.narrowed(inbound.toolsets):
+                return await self._loop.run(turn, inbound)
         except TurnFailed as failed:
             return _after(turn.said, failed.outcome)
         except Stopped as stopped:

@@ -34,7 +34,7 @@ class SessionPrompts:
         """Return the prompt of a new conversation."""
         run = inbound.run
         if run is None:
-            return await self._prompt(inbound.channel, inbound.instructions)
+            return await self._prompt(inbound.channel, inbound.instructions, self._within(inbound.toolsets))
         # A conversation that goes on after the run has all of its tools; calls are refused while the run lasts.
         own = run.channel == inbound.channel
         return await self._prompt(run.channel, inbound.instructions, run.toolsets if own else None)
@@ -42,6 +42,9 @@ class SessionPrompts:
     async def rebuild(self, system: str) -> FrozenPrompt:
         """Return the prompt anew, with the channel and the caller's instructions of `system`."""
         return await self._prompt(tiers.channel_in(system), tiers.instructions_in(system), tiers.toolsets_in(system))
+
+    def _within(self, toolsets: Sequence[str] | None) -> Sequence[str] | None:
+        return None if toolsets is None else [name for name in toolsets if name in self._config.toolsets]
 
     async def _prompt(self, channel: str, instructions: str, toolsets: Sequence[str] | None = None) -> FrozenPrompt:
         config = self._config

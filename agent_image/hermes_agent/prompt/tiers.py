@@ -15,7 +15,7 @@ Tier = Literal["stable", "context", "volatile"]
 
 _INSTRUCTIONS = "# Instructions from the caller\n<caller_instructions characters="
 _OPENING = re.compile(r"\n\n# Instructions from the caller\n<caller_instructions characters=(\d{1,6})>\n")
-_TOOLSETS = re.compile(r"\. Toolsets: ([a-z, -]{1,200})\. Channel: cron\.$")
+_TOOLSETS = re.compile(r"\. Toolsets: ([a-z0-9_, -]{1,600})\. Channel: (?:cron|webhook)\.$")
 _LAST_LINE = re.compile(r"\. Channel: ([a-z0-9_-]{1,32})\.$")
 _CHANNEL = re.compile(r"[a-z0-9_-]{1,32}")
 
@@ -77,7 +77,7 @@ def channel_in(prompt: str) -> str:
 
 
 def toolsets_in(prompt: str) -> tuple[str, ...] | None:
-    """Return what a built prompt of a scheduled run says that its tools are narrowed to, None when they are not."""
+    """Return what a built prompt of a scheduled run or a webhook says that its tools are narrowed to, None when they are not."""
     match = _TOOLSETS.search(prompt)
     return tuple(name for name in match[1].split(", ") if name != "none") if match else None
 

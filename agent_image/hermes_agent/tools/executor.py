@@ -93,7 +93,7 @@ class Toolbox:
             )
         tool = self.tools[name]
         if self._only is not None and tool.toolset not in self._only:
-            return CheckedCall(part, error=f"Not run: {name} is not available in this scheduled run.", unknown=True)
+            return CheckedCall(part, error=f"Not run: {name} is not available in this run.", unknown=True)
         try:
             return CheckedCall(part, tool, tool.arguments.model_validate(call.value))
         except ValidationError as error:

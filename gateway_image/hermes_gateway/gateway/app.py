@@ -24,11 +24,13 @@ from hermes_contracts.errors import HermesError
 from hermes_gateway.gateway import api, health
 from hermes_gateway.gateway.access import Keyring, RecordFile, parse_slack, parse_webhooks
 from hermes_gateway.gateway.channels.listener import build_listener
-from hermes_gateway.gateway.channels.webhook import CHANNEL, WebhookChannel
+from hermes_gateway.gateway.channels.webhook import WebhookChannel
+from hermes_gateway.gateway.channels.webhook_reading import CHANNEL
 from hermes_gateway.gateway.chat_platforms import chat_platforms
 from hermes_gateway.gateway.delivery.deliver import Deliverer, Send
 from hermes_gateway.gateway.delivery.partitions import deliver_partitions
 from hermes_gateway.gateway.delivery.sender import WebhookSender
+from hermes_gateway.gateway.hooks.direct import DirectDelivery
 from hermes_gateway.gateway.hub import SubjectHub
 from hermes_gateway.gateway.idempotency import IdempotencyKeys
 from hermes_gateway.gateway.ingest import Ingest
@@ -98,6 +100,7 @@ async def running(settings: GatewaySettings) -> AsyncIterator[Ports]:
         checks.register(operations)
         sender = WebhookSender(lambda: webhooks.current, timeout_seconds=settings.delivery_timeout_seconds)
         stack.push_async_callback(sender.close)
+        instance = f"{socket.gethostname()}-{secrets.token_hex(4)}"
         platforms = await stack.enter_async_context(
             chat_platforms(
                 bus,
@@ -106,12 +109,12 @@ async def running(settings: GatewaySettings) -> AsyncIterator[Ports]:
                 profiles,
                 ingest,
                 lambda: slack.current,
+                instance,
                 timeout_seconds=settings.delivery_timeout_seconds,
             )
         )
         senders: dict[str, Send] = {CHANNEL: sender.send, **platforms.senders}
         deliverer = Deliverer(js, store, senders, max_attempts=settings.delivery_max_attempts)
-        instance = f"{socket.gethostname()}-{secrets.token_hex(4)}"
         await stack.enter_async_context(
             _background(
                 keyring.follow(),
@@ -119,11 +122,12 @@ async def running(settings: GatewaySettings) -> AsyncIterator[Ports]:
                 slack.follow(),
                 profiles.run(bus, js),
                 platforms.pipeline.run(),
+                *(listen() for listen in platforms.listeners),
                 deliver_partitions(bus, js, instance, deliverer, platforms.previews),
             )
         )
         public = build_listener(
-            (WebhookChannel(lambda: webhooks.current, profiles, ingest), *platforms.doors),
+            (WebhookChannel(lambda: webhooks.current, profiles, ingest, DirectDelivery(js, senders)), *platforms.doors),
             max_bytes=settings.webhook_max_body_bytes,
             timeout_seconds=settings.body_timeout_seconds,
         )

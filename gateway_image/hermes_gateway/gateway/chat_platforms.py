@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
@@ -15,6 +15,8 @@ from hermes_gateway.gateway.channels.conversations import Conversations
 from hermes_gateway.gateway.channels.pipeline import Pipeline
 from hermes_gateway.gateway.channels.slack.channel import SlackChannel
 from hermes_gateway.gateway.channels.slack.door import SlackDoor
+from hermes_gateway.gateway.channels.slack.events import SlackEvents
+from hermes_gateway.gateway.channels.slack.socket import SlackSockets
 from hermes_gateway.gateway.delivery.chat_sender import ChatSender
 from hermes_gateway.gateway.delivery.chats import Chat
 from hermes_gateway.gateway.delivery.deliver import Send
@@ -35,17 +37,20 @@ class ChatPlatforms:
     pipeline: Pipeline
     previews: Previews
     doors: tuple[Door, ...]
+    listeners: tuple[Callable[[], Coroutine[None, None, None]], ...]
+    """What goes and gets messages, for ever; the caller's to run."""
     senders: Mapping[str, Send]
 
 
 @asynccontextmanager
-async def chat_platforms(
+async def chat_platforms(  # noqa: PLR0913 - the gateway's parts meet here, named
     bus: Client,
     store: StoreClient,
     hub: SubjectHub,
     profiles: ProfileCache,
     ingest: Ingest,
     slack_accounts: Callable[[], Mapping[str, SlackAccount]],
+    instance: str,
     *,
     timeout_seconds: float,
 ) -> AsyncIterator[ChatPlatforms]:
@@ -56,8 +61,10 @@ async def chat_platforms(
     previews = Previews(bus, hub, PreviewRecords(js), chats)
     answers = CommandAnswers(store, Conversations(js), _COMMAND_WAIT_SECONDS)
     pipeline = Pipeline(profiles, ingest, answers, previews, chats)
+    events = SlackEvents(pipeline)
+    sockets = SlackSockets(slack_accounts, events, js, instance)
     senders = {name: ChatSender(chat, previews).send for name, chat in chats.items()}
     try:
-        yield ChatPlatforms(pipeline, previews, (SlackDoor(slack_accounts, pipeline),), senders)
+        yield ChatPlatforms(pipeline, previews, (SlackDoor(slack_accounts, events),), (sockets.run,), senders)
     finally:
         await slack.close()

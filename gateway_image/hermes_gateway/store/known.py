@@ -51,6 +51,6 @@ class KnownTurns:
             row = rows[0]
             facts = TurnFacts(sid, turn_id, row["cid"], row["account"], row["update_id"])
             inbound, key = Inbound.model_validate_json(row["inbound"]), RoutingKey.model_validate(row["key"])
-            return KnownTurn(facts, row["channel"], key, row["namespace"], inbound.run, inbound.reply_to)
+            return KnownTurn(facts, row["channel"], key, row["namespace"], inbound.run, inbound.reply_to, inbound.deliver)
 
         return await self._database.run(Scope(sid=sid), work)

@@ -25,6 +25,8 @@ class KnownTurn:
     """Set when the clock sent its message."""
     reply_to: Target | None = None
     """Chat that the stored message names, where the session's key names none."""
+    deliver: tuple[Target, ...] = ()
+    """Chats that the stored message names instead of its own."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,7 @@ def places(turn: KnownTurn) -> list[Target]:
     whose conversation it continues; in a session of its own there is none.
     """
     if turn.run is None:
-        return [turn.reply_to or _chat_of(turn.channel, turn.facts.account, turn.key)]
+        return list(dict.fromkeys(turn.deliver)) or [turn.reply_to or _chat_of(turn.channel, turn.facts.account, turn.key)]
     if turn.run.deliver:
         return list(dict.fromkeys(turn.run.deliver))
     return [] if turn.key.channel == CRON_CHANNEL else [_chat_of(turn.key.channel, turn.key.account, turn.key)]

@@ -230,4 +230,4 @@ def _known(inbound: Inbound, turn_id: str, session: Row) -> KnownTurn:
     """Take a turn's facts from its message and its session's row."""
     key = RoutingKey.model_validate(session["key"])
     facts, namespace = TurnFacts.of(inbound, turn_id), session["namespace"]
-    return KnownTurn(facts, inbound.channel, key, namespace, inbound.run, inbound.reply_to)
+    return KnownTurn(facts, inbound.channel, key, namespace, inbound.run, inbound.reply_to, inbound.deliver)

@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from hermes_contracts.envelopes import Inbound, Outbound
+from hermes_contracts.envelopes import Choice, Inbound, Outbound
 from hermes_contracts.store_api import BeginDeliveryReply, BeginDeliveryRequest, Turn
 from hermes_gateway.gateway.app import Ports, running
 from hermes_gateway.gateway.settings import GatewaySettings
@@ -40,6 +40,8 @@ class ChatScript(Script):
 
     answers: dict[str, str] = field(default_factory=dict)
     """Whole answers by text, where an echo is not enough."""
+    choices: dict[str, tuple[Choice, ...]] = field(default_factory=dict)
+    """Buttons of the last part of an answer, by text."""
 
     async def begin_delivery(self, caller: Caller, request: BeginDeliveryRequest) -> BeginDeliveryReply:
         sid, turn, part = request.delivery_id.split(".")[:3]
@@ -58,6 +60,7 @@ class ChatScript(Script):
                 delivery_id=f"{inbound.sid}.{turn.turn_id}.{part}", sid=inbound.sid, turn_id=turn.turn_id, part=part,
                 parts=len(texts), channel=place.channel, account=place.account, chat=place.chat, thread=place.thread,
                 text=text, namespace="team",
+                choices=self.choices.get(inbound.text, ()) if part == len(texts) else (),
             )  # fmt: skip
             await self.deliver(outbound)
 

@@ -124,7 +124,7 @@ async def test_the_prompt_offers_the_narrowed_tools_and_others_are_refused() -> 
     await go(scene, toolsets=("file",))
     assert "terminal" not in {tool.name for tool in model.requests[0].tools}
     assert "read_file" in {tool.name for tool in model.requests[0].tools}
-    assert "not available in this scheduled run" in scene.results()[0].text
+    assert "not available in this run" in scene.results()[0].text
     assert scene.sandbox.ran == []
     prompt = scene.store.prompts[scene.store.turn("r1").inbound.conversation].system
     assert tiers.toolsets_in(prompt) == ("file",)

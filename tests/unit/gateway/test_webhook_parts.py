@@ -8,9 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hermes_contracts.access import WebhookRoute
+from hermes_gateway.gateway.channels.base import Arrival
 from hermes_gateway.gateway.channels.signatures import problem_with, sign
-from hermes_gateway.gateway.channels.webhook import read_arrival
+from hermes_gateway.gateway.channels.webhook_reading import read_arrival
 from hermes_gateway.gateway.delivery.backoff import judge_status, parse_retry_after, pause_seconds
+from hermes_gateway.gateway.hooks.payload import read_payload
 from hermes_gateway.gateway.web.errors import ApiError
 
 NOW = 1_700_000_000
@@ -55,33 +58,44 @@ def test_what_is_not(timestamp: str | None, signature: str | None, body: bytes, 
     assert check(timestamp, signature, body, now) is not None
 
 
+def arrive(body: bytes, delivery: str | None = "d") -> Arrival:
+    headers = {} if delivery is None else {"Hermes-Delivery-Id": delivery}
+    route = WebhookRoute(name="r", namespace="team", profile="helper", secret=SECRET)
+    return read_arrival(route, headers, body, read_payload(body, "application/json"))
+
+
 def test_a_structured_body() -> None:
-    arrival = read_arrival("r", b'{"text": "hi", "thread": "t", "sender": "s", "other": 1}', "d")
+    arrival = arrive(b'{"text": "hi", "thread": "t", "sender": "s", "other": 1}')
     assert (arrival.text, arrival.key.chat, arrival.sender, arrival.update_id) == ("hi", "t", "s", "d")
+    assert not arrival.quoted
 
 
 @pytest.mark.parametrize("body", ["plain", '{"alert": "x"}', "[1, 2]", '{"text": 5}', "{broken"])
 def test_any_other_body_is_the_text(body: str) -> None:
-    arrival = read_arrival("r", body.encode(), "d")
+    arrival = arrive(body.encode())
     assert (arrival.text, arrival.key.chat) == (body, "r")
 
 
 @given(st.binary(max_size=200))
 def test_no_body_breaks_the_reader(body: bytes) -> None:
     try:
-        read_arrival("r", body, "d")
+        arrive(body)
     except ApiError as error:
         assert error.status in (400, 413)
 
 
 def test_a_deeply_nested_body_is_only_text() -> None:
-    assert read_arrival("r", b"[" * 100_000, "d").text.startswith("[[[")
+    assert arrive(b"[" * 100_000).text.startswith("[[[")
+
+
+def test_half_a_character_does_not_get_far() -> None:
+    assert arrive(b'{"text": "a\\ud800b"}').text == "a?b"
 
 
 @pytest.mark.parametrize("delivery", [None, "", "a b", "a\n", "ä", "x" * 201])
 def test_a_delivery_needs_an_id_of_its_own(delivery: str | None) -> None:
-    with pytest.raises(ApiError, match="Hermes-Delivery-Id"):
-        read_arrival("r", b"x", delivery)
+    with pytest.raises(ApiError, match=r"Hermes-Delivery-Id|delivery's id"):
+        arrive(b"x", delivery)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from typing import Literal, Protocol
 from starlette.routing import Route as HttpRoute
 
 from hermes_contracts.access import ChatAccount
-from hermes_contracts.envelopes import Target
+from hermes_contracts.envelopes import Choice, Target
 from hermes_contracts.names import RoutingKey
 from hermes_gateway.gateway.delivery.backoff import Verdict
 
@@ -22,6 +22,17 @@ class Arrival:
     update_id: str
     text: str
     sender: str = ""
+    quoted: bool = False
+    """Whether the text quotes what others wrote, and is not the sender's own words to the agent."""
+
+
+@dataclass(frozen=True)
+class Pressed:
+    """A message of ours with buttons, one of which a person has pressed."""
+
+    message_id: str
+    text: str
+    """Rendered, as the chat has it."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +59,8 @@ class ChatMessage:
     """From another organisation than the account's."""
     files: int = 0
     """How many files came with it."""
+    pressed: Pressed | None = None
+    """Set: `text` is the command of a button."""
 
     @property
     def place(self) -> Target:
@@ -102,12 +115,12 @@ class ChatChannel(Protocol):
         """Return Markdown in the platform's own markup."""
         ...
 
-    async def send(self, place: Target, text: str, delivery_id: str) -> Verdict:
-        """Post rendered text. With a delivery id, `find` finds the message by it."""
+    async def send(self, place: Target, text: str, delivery_id: str, choices: Sequence[Choice] = ()) -> Verdict:
+        """Post rendered text with buttons. With a delivery id, `find` finds the message by it."""
         ...
 
-    async def edit(self, place: Target, message_id: str, text: str) -> Verdict:
-        """Replace a message's text. NOT found is `failed`."""
+    async def edit(self, place: Target, message_id: str, text: str, choices: Sequence[Choice] = ()) -> Verdict:
+        """Replace a message's text and buttons. NOT found is `failed`."""
         ...
 
     async def delete(self, place: Target, message_id: str) -> Verdict:

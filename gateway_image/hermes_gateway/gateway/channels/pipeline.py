@@ -14,7 +14,7 @@ from hermes_contracts.access import ChatAccount
 from hermes_contracts.envelopes import Inbound, Route, Target
 from hermes_contracts.errors import ErrorCode, HermesError
 from hermes_gateway.gateway import metrics
-from hermes_gateway.gateway.channels.base import ChatMessage
+from hermes_gateway.gateway.channels.base import ChatMessage, Pressed
 from hermes_gateway.gateway.channels.command_answers import CommandAnswers
 from hermes_gateway.gateway.channels.commands import Asked, NoCommand, parse_command
 from hermes_gateway.gateway.channels.routing import place_in_session, session_key, session_owner
@@ -38,6 +38,7 @@ _EMPTY = "Write what you want me to do behind my name. `/help` shows what else y
 class _Aside:
     place: Target
     text: str
+    pressed: Pressed | None = None
 
 
 class Pipeline:
@@ -170,13 +171,19 @@ class Pipeline:
         if len(self._answered) > _REMEMBERED:
             self._answered.popitem(last=False)
         try:
-            self._asides.put_nowait(_Aside(message.place, text))
+            self._asides.put_nowait(_Aside(message.place, text, message.pressed))
         except asyncio.QueueFull:
             log.warning("pipeline.aside_dropped", channel=message.channel)
 
     async def _say(self, aside: _Aside) -> None:
         chat = self._chats[aside.place.channel]
         await chat.pace.wait(aside.place)
-        verdict = await chat.channel.send(aside.place, chat.channel.render(aside.text), "")
+        said = chat.channel.render(aside.text)
+        if aside.pressed is not None:
+            # Whoever reads the chat sees what was decided where it was asked, and no button that does nothing any more.
+            text = f"{aside.pressed.text}\n\n{said}"
+            if (await chat.channel.edit(aside.place, aside.pressed.message_id, text)).outcome == "delivered":
+                return
+        verdict = await chat.channel.send(aside.place, said, "")
         if verdict.outcome != "delivered":
             log.info("pipeline.aside_lost", channel=aside.place.channel, error=verdict.error)

@@ -55,17 +55,17 @@ class ChatSender:
                 return found
             shown = found.platform_message_id or (shown if shown != "?" else None)
         if not shown:
-            return await self.chat.channel.send(place, text, outbound.delivery_id)
-        return await self._replace(place, shown, text, outbound.delivery_id)
+            return await self.chat.channel.send(place, text, outbound.delivery_id, outbound.choices)
+        return await self._replace(place, shown, text, outbound)
 
-    async def _replace(self, place: Target, message_id: str, text: str, delivery_id: str) -> Verdict:
+    async def _replace(self, place: Target, message_id: str, text: str, outbound: Outbound) -> Verdict:
         """Make a message that is there the answer: by an edit, or where that is not possible by another one."""
         limits = self.chat.channel.capabilities
         if limits.measure(text) <= limits.max_edit_characters:
-            edited = await self.chat.channel.edit(place, message_id, text)
+            edited = await self.chat.channel.edit(place, message_id, text, outbound.choices)
             if edited.outcome != "failed":
                 return replace(edited, platform_message_id=message_id) if edited.outcome == "delivered" else edited
         gone = await self.chat.channel.delete(place, message_id)
         if gone.outcome == "retry":
             return gone
-        return await self.chat.channel.send(place, text, delivery_id)
+        return await self.chat.channel.send(place, text, outbound.delivery_id, outbound.choices)

@@ -6,7 +6,7 @@ import asyncio
 import json
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
@@ -18,9 +18,10 @@ from slack_sdk.web.async_client import AsyncWebClient
 from slack_sdk.web.async_slack_response import AsyncSlackResponse
 
 from hermes_contracts.access import SlackAccount
-from hermes_contracts.envelopes import Target
+from hermes_contracts.envelopes import Choice, Target
 from hermes_contracts.errors import ErrorCode, HermesError
 from hermes_gateway.gateway.channels.base import Capabilities, ChatMessage
+from hermes_gateway.gateway.channels.slack.blocks import blocks_of
 from hermes_gateway.gateway.channels.slack.mrkdwn import render_mrkdwn
 from hermes_gateway.gateway.channels.slack.reading import CHANNEL
 from hermes_gateway.gateway.delivery.backoff import Verdict, parse_retry_after
@@ -67,7 +68,7 @@ class SlackChannel:
         """Return mrkdwn."""
         return render_mrkdwn(markdown)
 
-    async def send(self, place: Target, text: str, delivery_id: str) -> Verdict:
+    async def send(self, place: Target, text: str, delivery_id: str, choices: Sequence[Choice] = ()) -> Verdict:
         """Post a message; its metadata holds the delivery id."""
         metadata = {"event_type": METADATA_EVENT, "event_payload": {"delivery_id": delivery_id}}
         return await self._write(
@@ -76,15 +77,19 @@ class SlackChannel:
                 channel=place.chat,
                 thread_ts=place.thread or None,
                 text=text,
+                blocks=blocks_of(text, choices) or None,
                 metadata=metadata if delivery_id else None,
                 unfurl_links=False,
                 unfurl_media=False,
             ),
         )
 
-    async def edit(self, place: Target, message_id: str, text: str) -> Verdict:
-        """Replace a message's text; its metadata stays."""
-        return await self._write(place, lambda client: client.chat_update(channel=place.chat, ts=message_id, text=text))
+    async def edit(self, place: Target, message_id: str, text: str, choices: Sequence[Choice] = ()) -> Verdict:
+        """Replace a message's text and buttons; its metadata stays."""
+        blocks = blocks_of(text, choices)
+        return await self._write(
+            place, lambda client: client.chat_update(channel=place.chat, ts=message_id, text=text, blocks=blocks)
+        )
 
     async def delete(self, place: Target, message_id: str) -> Verdict:
         """Delete a message of ours."""

@@ -1,4 +1,4 @@
-"""What Slack posts to us: events and slash commands. Each is answered when what it says is on disk."""
+"""What Slack posts to us: events, slash commands, presses of buttons. Each is answered when what it says is on disk."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from urllib.parse import parse_qsl
 
-import structlog
 from slack_sdk.signature import Clock, SignatureVerifier
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
@@ -16,16 +15,12 @@ from starlette.routing import Route as HttpRoute
 
 from hermes_contracts.access import SlackAccount
 from hermes_contracts.errors import HermesError
-from hermes_gateway.gateway.channels.base import ChatMessage
-from hermes_gateway.gateway.channels.pipeline import Pipeline
-from hermes_gateway.gateway.channels.slack.mrkdwn import render_mrkdwn
-from hermes_gateway.gateway.channels.slack.reading import Refused, read_command, read_event
+from hermes_gateway.gateway.channels.slack.events import SlackEvents
+from hermes_gateway.gateway.channels.slack.reading import Refused
 from hermes_gateway.gateway.web.errors import ApiError
 from hermes_service import tracing
 
-log = structlog.get_logger()
-
-_PATH = re.compile(r"/slack/([a-z0-9][a-z0-9-]{0,62})/(?:events|commands)")
+_PATH = re.compile(r"/slack/([a-z0-9][a-z0-9-]{0,62})/(?:events|commands|presses)")
 _TIMESTAMP = re.compile(r"[0-9]{1,12}")
 _WINDOW_SECONDS = 300
 
@@ -45,16 +40,17 @@ class _Now(Clock):
 class SlackDoor:
     """The public addresses of all Slack accounts."""
 
-    def __init__(self, accounts: Accounts, pipeline: Pipeline, now: Callable[[], float] = time.time) -> None:
+    def __init__(self, accounts: Accounts, events: SlackEvents, now: Callable[[], float] = time.time) -> None:
         self._accounts = accounts
-        self._pipeline = pipeline
+        self._take = events
         self._now = now
 
     def routes(self) -> Sequence[HttpRoute]:
-        """Return `/slack/{name}/events` and `/slack/{name}/commands`."""
+        """Return `/slack/{name}/events`, `/slack/{name}/commands` and `/slack/{name}/presses`."""
         return [
             HttpRoute("/slack/{name}/events", self._events, methods=["POST"]),
             HttpRoute("/slack/{name}/commands", self._commands, methods=["POST"]),
+            HttpRoute("/slack/{name}/presses", self._presses, methods=["POST"]),
         ]
 
     def serves(self, path: str) -> bool:
@@ -83,29 +79,28 @@ class SlackDoor:
         body = _json_object(raw)
         if body.get("type") == "url_verification":
             return PlainTextResponse(str(body.get("challenge", ""))[:1000])
-        found: ChatMessage | Refused = Refused("not an event")
         if body.get("type") == "event_callback":
-            found = read_event(account, body)
-        if isinstance(found, Refused):
-            log.debug("slack.ignored", account=account.name, reason=found.reason)
-            return Response(status_code=200)
+            try:
+                await self._take.event(account, body, tracing.accept(request.headers.get("traceparent")))
+            except HermesError as error:
+                raise _try_again(error) from error
+        return Response(status_code=200)
+
+    async def _presses(self, request: Request) -> Response:
+        account, raw = await self._verified(request)
+        payload = _json_object(_form(raw).get("payload", "").encode())
         try:
-            await self._pipeline.take(found, account, tracing.accept(request.headers.get("traceparent")))
+            await self._take.press(account, payload, tracing.accept(request.headers.get("traceparent")))
         except HermesError as error:
             raise _try_again(error) from error
         return Response(status_code=200)
 
     async def _commands(self, request: Request) -> Response:
         account, raw = await self._verified(request)
-        message = read_command(account, _form(raw), f"{self._now():.6f}")
-        if isinstance(message, Refused):
-            raise ApiError(400, message.reason, code="invalid_value")
-        try:
-            said = await self._pipeline.take_command(message, account, tracing.accept(request.headers.get("traceparent")))
-        except HermesError as error:
-            # Slack shows nothing of a 503 and tries no command again: the person must do that.
-            said = f"That did not work: {error.message}. Please try again."
-        return JSONResponse({"response_type": "ephemeral", "text": render_mrkdwn(said)})
+        said = await self._take.command(account, _form(raw), tracing.accept(request.headers.get("traceparent")))
+        if isinstance(said, Refused):
+            raise ApiError(400, said.reason, code="invalid_value")
+        return JSONResponse(said)
 
 
 def problem_with(

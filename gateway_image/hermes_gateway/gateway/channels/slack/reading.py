@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from hermes_contracts.access import SlackAccount
-from hermes_contracts.envelopes import MAX_TEXT_CHARACTERS
-from hermes_gateway.gateway.channels.base import ChatMessage
+from hermes_contracts.envelopes import MAX_COMMAND_BYTES, MAX_TEXT_CHARACTERS
+from hermes_gateway.gateway.channels.base import ChatMessage, Pressed
+from hermes_gateway.gateway.channels.slack.blocks import BLOCK
 
 CHANNEL = "slack"
 
@@ -95,6 +96,43 @@ def read_command(account: SlackAccount, form: dict[str, str], received: str) -> 
         text="/" + (words.strip() or "help"),
         foreign=bool(form.get("user_team")) and form.get("user_team") != account.team,
     )
+
+
+def read_press(account: SlackAccount, payload: dict[str, Any]) -> ChatMessage | Refused:
+    """Read the press of one of our buttons (`block_actions`): it says the button's command in the name of who pressed it."""
+    team, user, message = _object(payload, "team"), _object(payload, "user"), _object(payload, "message")
+    if team.get("id") != account.team or payload.get("api_app_id") != account.app:
+        return Refused("another workspace or app than the account's")
+    actions = payload.get("actions")
+    action = actions[0] if isinstance(actions, list) and actions and isinstance(actions[0], dict) else {}
+    if payload.get("type") != "block_actions" or action.get("block_id") != BLOCK:
+        return Refused("not a button of ours")
+    chat, who = str(_object(payload, "channel").get("id", "")), str(user.get("id", ""))
+    time, pressed, thread = str(message.get("ts", "")), str(action.get("action_ts", "")), str(message.get("thread_ts", ""))
+    command = str(action.get("value", ""))
+    known = _ID.fullmatch(chat) and _ID.fullmatch(who) and _TIME.fullmatch(time) and _TIME.fullmatch(pressed)
+    if not known or not command.startswith("/") or len(command) > MAX_COMMAND_BYTES:
+        return Refused("no chat, person, message or command")
+    return ChatMessage(
+        channel=CHANNEL,
+        account=account.account,
+        team=account.team,
+        user=who,
+        chat=chat,
+        kind="direct" if chat.startswith("D") else "group",
+        thread=thread if _TIME.fullmatch(thread) else "",
+        reply_thread=thread if _TIME.fullmatch(thread) else "",
+        update_id=f"press:{chat}:{time}:{pressed}",
+        order=pressed,
+        text=command,
+        foreign=bool(user.get("team_id")) and user.get("team_id") != account.team,
+        pressed=Pressed(time, str(message.get("text", ""))[:MAX_TEXT_CHARACTERS]),
+    )
+
+
+def _object(body: dict[str, Any], name: str) -> dict[str, Any]:
+    found = body.get(name)
+    return found if isinstance(found, dict) else {}
 
 
 def read_text(text: str, own: frozenset[str]) -> str:
