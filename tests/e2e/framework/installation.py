@@ -13,6 +13,7 @@ from hermes_contracts.access import ApiKeyRecord, ApiKeys
 from hermes_contracts.names import API_VERSION
 from release import helm
 from release.kubectl import Object, apply, condition, get, kubectl, until
+from tests.fakes.slack_server import APP, SIGNING_SECRET, TEAM, TOKEN
 
 RELEASE = os.environ.get("E2E_RELEASE") or "e2e"
 """Another name, and a second run does not meet the first."""
@@ -20,7 +21,7 @@ NAMESPACE = f"hermes-{RELEASE}"
 
 STORIES = (
     "first-reply", "two-people", "conversation", "sleep", "kills", "probes", "broken", "rules", "chart", "cron",
-    "long", "poison", "chaos", "warm",
+    "long", "poison", "chaos", "warm", "slack",
 )  # fmt: skip
 """One namespace a story: a test file asks for its own."""
 
@@ -73,9 +74,13 @@ def profile(story: str, name: str = "default", **spec: Any) -> Object:
 
 
 KEYS_SECRET = "e2e-people"
+SLACK, SLACK_SECRET = "fake-slack", "e2e-slack"
+PLATFORM_PORT = 8099
+"""Of the pods that stand in for chat platforms."""
 VALUES: dict[str, Any] = {
     "tenants": [namespace_of(story) for story in STORIES],
-    "gateway": {"apiKeysSecret": KEYS_SECRET, "replicas": 2},
+    "gateway": {"apiKeysSecret": KEYS_SECRET, "slackSecret": SLACK_SECRET, "replicas": 2},
+    "networkPolicy": {"gateway": {"extraEgress": [{"ports": [{"port": PLATFORM_PORT, "protocol": "TCP"}]}]}},
     "store": {"replicas": 2},
     "operator": {"replicas": 2},
 }
@@ -86,7 +91,7 @@ async def install() -> None:
     await helm.make_namespace(NAMESPACE)
     for story in STORIES:
         await helm.make_namespace(namespace_of(story))
-    await apply(_keys_secret(), namespace=NAMESPACE)
+    await apply(_keys_secret(), _slack_secret(), namespace=NAMESPACE)
     await helm.install(RELEASE, NAMESPACE, VALUES)
     for story in STORIES:
         # An installation that is used again: pods, and so the files of an earlier run, begin anew.
@@ -97,11 +102,24 @@ async def install() -> None:
 
 
 def _keys_secret() -> Object:
+    return _secret(KEYS_SECRET, "keys.json", _records().model_dump_json())
+
+
+def _slack_secret() -> Object:
+    account = {
+        "name": "acme", "namespace": namespace_of("slack"), "profile": "default", "team": TEAM, "app": APP,
+        "signing_secret": SIGNING_SECRET, "bot_token": TOKEN, "allow_users": ["UANNA", "UBEN", "UCARL"],
+        "api_url": f"http://{SLACK}.{NAMESPACE}.svc.cluster.local:{PLATFORM_PORT}/api/",
+    }  # fmt: skip
+    return _secret(SLACK_SECRET, "slack.json", json.dumps({"accounts": [account]}))
+
+
+def _secret(name: str, key: str, text: str) -> Object:
     return {
         "apiVersion": "v1",
         "kind": "Secret",
-        "metadata": {"name": KEYS_SECRET, "namespace": NAMESPACE},
-        "data": {"keys.json": base64.b64encode(_records().model_dump_json().encode()).decode()},
+        "metadata": {"name": name, "namespace": NAMESPACE},
+        "data": {key: base64.b64encode(text.encode()).decode()},
     }
 
 

@@ -43,7 +43,7 @@ def by_github(secret: str, at: int, body: bytes) -> dict[str, str]:
 def by_stripe(secret: str, at: int, body: bytes) -> dict[str, str]:
     # The library's own signing, as its webhooks' senders do it.
     digest = stripe.WebhookSignature._compute_signature(f"{at}.{body.decode()}", secret)
-    return {"Stripe-Signature": f"t={at},v1={digest},v0=ignored"}
+    return {"Stripe-Signature": f"t={at},v0=ignored,v1={digest}"}
 
 
 def by_slack(secret: str, at: int, body: bytes) -> dict[str, str]:
