@@ -55,7 +55,7 @@ async def _pool_is_full() -> None:
 
 async def _opened_at(sid: str) -> float:
     """Return when a session's first turn was opened, in seconds since the epoch by the database's clock, which is ours."""
-    query = f"select set_config('hermes.sid', '{sid}', false); select extract(epoch from min(opened_at)) from hermes.turns"
+    query = f"select extract(epoch from min(opened_at)) from hermes.turns where sid = '{sid}'"
     command = (
         f'PGPASSWORD=$(cat /run/hermes/postgres/owner-password) psql -h 127.0.0.1 -U hermes_owner -d hermes -tAc "{query}"'
     )

@@ -41,6 +41,8 @@ from hermes_gateway.gateway.profiles import ProfileCache
 from hermes_gateway.gateway.responses_api.records import ResponseRecords
 from hermes_gateway.gateway.responses_api.router import build_router as responses_router
 from hermes_gateway.gateway.responses_api.service import ResponsesService
+from hermes_gateway.gateway.runs_api.router import build_router as runs_router
+from hermes_gateway.gateway.runs_api.service import RunsService
 from hermes_gateway.gateway.sessions_api.replay import OpenStreams
 from hermes_gateway.gateway.sessions_api.router import build_events_router as events_router
 from hermes_gateway.gateway.sessions_api.router import build_router as sessions_router
@@ -176,9 +178,11 @@ def _routers(
         heartbeat_seconds=settings.heartbeat_seconds,
     )
     sessions = SessionsService(profiles, turns, keys, store, command_wait_seconds=settings.command_wait_seconds)
+    responses = ResponseRecords(js, "resp")
     return [
         openai_router(ChatService(calls), profiles),
-        responses_router(ResponsesService(calls, ResponseRecords(js))),
+        responses_router(ResponsesService(calls, responses)),
+        runs_router(RunsService(calls, turns, sessions, responses, ResponseRecords(js, "run"))),
         sessions_router(sessions),
         events_router(sessions, bus, js, hub, streams, heartbeat_seconds=settings.heartbeat_seconds),
     ]

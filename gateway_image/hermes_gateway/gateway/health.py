@@ -96,6 +96,7 @@ def build_router(checks: Checks) -> APIRouter:
     router = APIRouter(tags=["Health"])
 
     @router.get("/health")
+    @router.get("/v1/health")
     async def health() -> Health:
         """Say that the process answers; needs no key."""
         return Health()

@@ -120,6 +120,10 @@ class Turns:
         """Publish a message without waiting for its turn."""
         return await self._ingest.publish(route, inbound, traceparent)
 
+    async def follow(self, inbound: Inbound) -> Watch:
+        """Return the watch of a message that was published before; the caller closes it. Raises HermesError UNAVAILABLE."""
+        return await self._open(inbound, deltas=True)
+
     async def find(self, request: GetTurnRequest) -> Turn:
         """Return what the store knows of a turn."""
         return await self._store.call(GET_TURN, request)

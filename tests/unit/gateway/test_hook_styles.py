@@ -143,7 +143,7 @@ def test_no_header_breaks_a_check(headers: dict[str, str], body: bytes) -> None:
     ("changes", "why"),
     [
         ({"style": "standard", "secret": "not base64 at all!"}, "whsec_"),
-        ({"style": "standard", "secret": "whsec_c2hvcnQ="}, "16 to 128 bytes"),
+        ({"style": "standard", "secret": "whsec_c2hvcnQtc2hvcnQ="}, "16 to 128 bytes"),
         ({"deliver_only": True}, "at least one chat"),
         (
             {"deliver_only": True, "reply_url": "https://a.example", "deliver": [{"channel": "slack", "account": "a"}]},

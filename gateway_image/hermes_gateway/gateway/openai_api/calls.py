@@ -39,6 +39,13 @@ class CallHeaders:
     session: str | None
     idempotency_key: str | None
     traceparent: str
+    session_key: str | None = None
+    """Whom the caller speaks for, where the body's `user` does not say."""
+
+    def answer(self, client_id: str, sid: str, update_id: str) -> dict[str, str]:
+        """Return the headers that say where an answer belongs."""
+        mine = {reading.SESSION_KEY_HEADER: self.session_key} if self.session_key else {}
+        return {reading.SESSION_HEADER: client_id, "Hermes-Session": sid, "Hermes-Message-Id": update_id, **mine}
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from hermes_gateway.gateway.pictures import PictureUrl
 from hermes_gateway.gateway.web.errors import ApiError
 
 SESSION_HEADER = "X-Hermes-Session-Id"
+SESSION_KEY_HEADER = "X-Hermes-Session-Key"
 SYSTEM_ROLES = ("system", "developer")
 _CLIENT_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@-]{0,127}")
 _SID = re.compile(SID_PATTERN)

@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-from fastapi import APIRouter, Header, Request, Response
+from fastapi import APIRouter, Request, Response
 
 from hermes_contracts.projection import ProfileProjection
-from hermes_gateway.gateway.openai_api.calls import Call, CallHeaders, require_profile
+from hermes_gateway.gateway.openai_api.calls import require_profile
 from hermes_gateway.gateway.openai_api.protocol import ChatCompletion, ChatRequest, ModelCard, ModelList
-from hermes_gateway.gateway.openai_api.reading import SESSION_HEADER
 from hermes_gateway.gateway.openai_api.service import ChatService
+from hermes_gateway.gateway.openai_api.shape import ANSWERS, CallHeadersOf, give
 from hermes_gateway.gateway.profiles import ProfileCache
-from hermes_gateway.gateway.web.callers import ChatCaller, IdempotencyKey, problems
-from hermes_gateway.gateway.web.sse import EventStream
-from hermes_service import tracing
-
-
-def answer_headers(call: Call) -> dict[str, str]:
-    """Say where an answer belongs."""
-    return {SESSION_HEADER: call.client_id, "Hermes-Session": call.route.sid, "Hermes-Message-Id": call.inbound.update_id}
+from hermes_gateway.gateway.web.callers import ChatCaller, problems
 
 
 def _card(profile: ProfileProjection) -> ModelCard:
@@ -40,32 +31,11 @@ def build_router(chat: ChatService, profiles: ProfileCache) -> APIRouter:
         """Show one Profile as a model."""
         return _card(require_profile(profiles, caller, name))
 
-    @router.post(
-        "/chat/completions",
-        response_model=ChatCompletion,
-        responses={
-            **problems(404, 409, 413, 429, 503, 504),
-            200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}, "description": "The answer"},
-        },
-    )
-    async def create_completion(
-        request: Request,
-        body: ChatRequest,
-        caller: ChatCaller,
-        idempotency_key: IdempotencyKey = None,
-        session: Annotated[str | None, Header(alias=SESSION_HEADER, description="Conversation to continue")] = None,
-        traceparent: Annotated[str | None, Header(include_in_schema=False)] = None,
-    ) -> Response:
+    @router.post("/chat/completions", response_model=ChatCompletion, responses=ANSWERS)
+    async def create_completion(request: Request, body: ChatRequest, caller: ChatCaller, headers: CallHeadersOf) -> Response:
         """Send the last message of the request to the agent and return its answer, whole or streamed."""
-        headers = CallHeaders(session, idempotency_key, tracing.accept(traceparent))
         begun = await chat.begin(caller, body, headers)
-        call = begun.call
-        if begun.stream:
-            return EventStream(chat.stream(begun), close=call.close, headers=answer_headers(call))
-        try:
-            completion = await chat.answer(begun, request.is_disconnected)
-        finally:
-            await call.close()
-        return Response(completion.model_dump_json(), media_type="application/json", headers=answer_headers(call))
+        stream = chat.stream(begun) if begun.stream else None
+        return await give(begun.call, headers, stream, lambda: chat.answer(begun, request.is_disconnected))
 
     return router

@@ -53,7 +53,9 @@ class ChatService:
         if headers.session is not None:
             client_id = await self._calls.session_named(caller, request.model, headers.session)
         else:
-            client_id = reading.derive_client_id(request.user, [(m.role, m.content) for m in request.messages])
+            client_id = reading.derive_client_id(
+                request.user or headers.session_key, [(m.role, m.content) for m in request.messages]
+            )
         message = await self._calls.address(caller, profile, saying, client_id, headers.idempotency_key)
         call = await self._calls.send(message, headers.traceparent, deltas=bool(request.stream))
         options = request.stream_options

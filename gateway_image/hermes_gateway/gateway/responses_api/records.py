@@ -1,8 +1,9 @@
-"""What a response's id means: a small record in a bucket, for 30 days; the answer itself is in the store."""
+"""What the id of a response or a run means: a small record in a bucket, for 30 days; the answer itself is in the store."""
 
 from __future__ import annotations
 
 import re
+from typing import Literal
 
 import structlog
 from nats.errors import Error as NatsError
@@ -18,11 +19,9 @@ from hermes_gateway.gateway.web.errors import ApiError
 
 log = structlog.get_logger()
 
-_ID = re.compile(r"resp_[a-z2-7]{24}")
-
 
 class ResponseRecord(BaseModel):
-    """A response: whose it is, which message, and what its caller noted."""
+    """A response or a run: whose it is, which message, and what its caller noted."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -41,10 +40,11 @@ class ResponseRecord(BaseModel):
 
 
 class ResponseRecords:
-    """Keeps records."""
+    """Keeps records of one kind, whose ids begin with a word."""
 
-    def __init__(self, js: JetStreamContext) -> None:
+    def __init__(self, js: JetStreamContext, kind: Literal["resp", "run"]) -> None:
         self._js = js
+        self._id = re.compile(rf"{kind}_[a-z2-7]{{24}}")
         self._bucket: KeyValue | None = None
 
     async def keep(self, record: ResponseRecord) -> ResponseRecord:
@@ -60,9 +60,9 @@ class ResponseRecords:
             raise _unavailable(error) from error
 
     async def find(self, caller: ApiKeyRecord, identity: str, param: str) -> ResponseRecord:
-        """Return a response of the caller's. Raises ApiError 404: a foreign id is not found."""
-        missing = ApiError(404, f"no response {identity[:64]!r}", code="not_found", param=param)
-        if not _ID.fullmatch(identity):
+        """Return a record of the caller's. Raises ApiError 404: a foreign id is not found."""
+        missing = ApiError(404, f"there is no {identity[:64]!r}", code="not_found", param=param)
+        if not self._id.fullmatch(identity):
             raise missing
         try:
             entry = await (await self._open()).get(identity)

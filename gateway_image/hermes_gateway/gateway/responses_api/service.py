@@ -70,7 +70,7 @@ class ResponsesService:
             param = chat_reading.SESSION_HEADER if headers.session is not None else "conversation"
             client_id = await self._calls.session_named(caller, request.model, named, param)
         else:
-            client_id = chat_reading.derive_client_id(request.user, items)
+            client_id = chat_reading.derive_client_id(request.user or headers.session_key, items)
         message = await self._calls.address(caller, profile, saying, client_id, headers.idempotency_key)
         record = ResponseRecord(
             id=reading.response_id(message.route.sid, message.update_id),

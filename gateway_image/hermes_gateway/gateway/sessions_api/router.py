@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated
 
-from fastapi import APIRouter, Header, Query, Response
+from fastapi import APIRouter, Depends, Header, Query, Response
 from nats.aio.client import Client
 from nats.js import JetStreamContext
 
 from hermes_contracts import names, subjects
+from hermes_contracts.access import ApiKeyRecord
 from hermes_contracts.store_api import CommandKind
 from hermes_gateway.gateway.hub import SubjectHub
 from hermes_gateway.gateway.sessions_api.protocol import (
@@ -25,7 +27,7 @@ from hermes_gateway.gateway.sessions_api.protocol import (
 )  # fmt: skip
 from hermes_gateway.gateway.sessions_api.replay import EventFeed, OpenStreams, SessionStream
 from hermes_gateway.gateway.sessions_api.service import SessionsService
-from hermes_gateway.gateway.web.callers import IdempotencyKey, Problem, SessionsCaller, problems
+from hermes_gateway.gateway.web.callers import IdempotencyKey, Problem, SessionsCaller, Trace, problems
 from hermes_gateway.gateway.web.sse import EventStream
 from hermes_service import tracing
 
@@ -34,7 +36,6 @@ _COMMAND: Problem = {**problems(404, 409, 503), 200: {"model": CommandAnswer}}
 
 Wait = Annotated[float, Query(ge=0, le=600, description="Seconds to wait for the answer")]
 CommandWait = Annotated[float | None, Query(ge=0, le=600, description="Seconds to wait for the result; 2 without it")]
-Trace = Annotated[str | None, Header(include_in_schema=False)]
 
 
 def build_router(sessions: SessionsService) -> APIRouter:
@@ -109,63 +110,60 @@ def build_router(sessions: SessionsService) -> APIRouter:
     return router
 
 
-def add_commands(router: APIRouter, sessions: SessionsService) -> None:
-    """Add the routes that tell a session's agent something beside its messages: 200 when it is done, 202 when not yet."""
+@dataclass(frozen=True)
+class Commanding:
+    """A request that tells a session's agent something beside its messages."""
 
-    def answered(answer: CommandAnswer, response: Response) -> CommandAnswer:
-        response.status_code = 202 if answer.result is None else 200
+    sid: str
+    caller: ApiKeyRecord
+    response: Response
+    wait_seconds: float | None
+    key: str | None
+
+    async def do(self, sessions: SessionsService, kind: CommandKind, **said: str) -> CommandAnswer:
+        """Record the command and answer it: 200 when it is done, 202 when not yet."""
+        answer = await sessions.command(self.caller, self.sid, kind, said, self.key, self.wait_seconds)
+        self.response.status_code = 202 if answer.result is None else 200
         return answer
 
+
+async def _commanding(
+    id: str,  # noqa: A002
+    caller: SessionsCaller,
+    response: Response,
+    wait: CommandWait = None,
+    idempotency_key: IdempotencyKey = None,
+) -> Commanding:
+    return Commanding(id, caller, response, wait, idempotency_key)
+
+
+CommandOf = Annotated[Commanding, Depends(_commanding)]
+
+
+def add_commands(router: APIRouter, sessions: SessionsService) -> None:
+    """Add the routes that tell a session's agent something beside its messages."""
+
     @router.post("/{id}/stop", status_code=202, responses=_COMMAND)
-    async def stop_session(
-        id: str,  # noqa: A002
-        caller: SessionsCaller,
-        response: Response,
-        wait: CommandWait = None,
-        idempotency_key: IdempotencyKey = None,
-    ) -> CommandAnswer:
+    async def stop_session(command: CommandOf) -> CommandAnswer:
         """Stop what the session's agent is doing: 200 when it has stopped, 202 when it has only been told."""
-        return answered(await sessions.command(caller, id, CommandKind.STOP, {}, idempotency_key, wait), response)
+        return await command.do(sessions, CommandKind.STOP)
 
     @router.post("/{id}/steer", status_code=202, responses=_COMMAND)
-    async def steer_session(
-        id: str,  # noqa: A002
-        body: Directive,
-        caller: SessionsCaller,
-        response: Response,
-        wait: CommandWait = None,
-        idempotency_key: IdempotencyKey = None,
-    ) -> CommandAnswer:
+    async def steer_session(command: CommandOf, body: Directive) -> CommandAnswer:
         """Tell the running turn something without ending it: the model reads it after its next tool result."""
-        said = {"text": body.text}
-        return answered(await sessions.command(caller, id, CommandKind.STEER, said, idempotency_key, wait), response)
+        return await command.do(sessions, CommandKind.STEER, text=body.text)
 
     @router.post("/{id}/redirect", status_code=202, responses=_COMMAND)
-    async def redirect_session(
-        id: str,  # noqa: A002
-        body: Directive,
-        caller: SessionsCaller,
-        response: Response,
-        wait: CommandWait = None,
-        idempotency_key: IdempotencyKey = None,
-    ) -> CommandAnswer:
+    async def redirect_session(command: CommandOf, body: Directive) -> CommandAnswer:
         """Give the running turn another goal: what it does now is dropped, the turn goes on with this."""
-        said = {"text": body.text}
-        return answered(await sessions.command(caller, id, CommandKind.REDIRECT, said, idempotency_key, wait), response)
+        return await command.do(sessions, CommandKind.REDIRECT, text=body.text)
 
     @router.post("/{id}/compress", status_code=202, responses=_COMMAND)
-    async def compress_session(
-        id: str,  # noqa: A002
-        caller: SessionsCaller,
-        response: Response,
-        body: Compress | None = None,
-        wait: CommandWait = None,
-        idempotency_key: IdempotencyKey = None,
-    ) -> CommandAnswer:
+    async def compress_session(command: CommandOf, body: Compress | None = None) -> CommandAnswer:
         """Compact a conversation: the agent sums up its older part, once no turn runs."""
         asked = body or Compress()
-        said = {"conversation": asked.conversation or names.conversation_id(id), "focus": asked.focus}
-        return answered(await sessions.command(caller, id, CommandKind.COMPRESS, said, idempotency_key, wait), response)
+        which = asked.conversation or names.conversation_id(command.sid)
+        return await command.do(sessions, CommandKind.COMPRESS, conversation=which, focus=asked.focus)
 
 
 def build_events_router(

@@ -14,7 +14,7 @@ from hermes_gateway.gateway.access import Keyring, require_scope
 from hermes_gateway.gateway.web.errors import ErrorAnswer
 from hermes_gateway.gateway.web.limits import header
 
-PUBLIC_PATHS = frozenset({"/health", "/openapi.json"})
+PUBLIC_PATHS = frozenset({"/health", "/v1/health", "/openapi.json"})
 
 _scheme = HTTPBearer(auto_error=False, scheme_name="apiKey", description="An API key of this installation")
 
@@ -65,3 +65,6 @@ IdempotencyKey = Annotated[
     str | None, Header(alias="Idempotency-Key", description="Repeating a call with the same key is the same message")
 ]
 """An optional Idempotency-Key header."""
+
+Trace = Annotated[str | None, Header(include_in_schema=False)]
+"""An optional traceparent header."""
