@@ -35,7 +35,7 @@ class Target:
 
 _HERMES = "Hermes Agent 0.19"
 TARGETS = (
-    Target("cold: published to first answer, p50", "cold_start", "p50_ms", 1500, best_known="4 to 8 s"),
+    Target("cold: sent to taken up, p50", "cold_start", "p50_ms", 1500, best_known="4 to 8 s"),
     Target("cold, beside a bare pod of the same shape", "cold_start_ratio", "ratio", 1.4, unit="×"),
     Target("from the warm pool: sent to taken up, p50", "warm_start", "p50_ms", 100, best_known="92 ms (agent-sandbox)"),
     Target("from the warm pool: sent to taken up, p99", "warm_start", "p99_ms", 400, best_known="376 ms (agent-sandbox)"),

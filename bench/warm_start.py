@@ -18,6 +18,7 @@ from typing import Any
 import httpx
 
 from bench.report import emit, percentile
+from bench.taken_up import opened_at
 from hermes_contracts.installation import PORT_API
 from release import helm
 from release.forward import forwarded
@@ -51,16 +52,6 @@ async def _pool_is_full() -> None:
     await until("the pool to be full", full)
     # The last one may have started its containers and not yet said hello.
     await asyncio.sleep(2)
-
-
-async def _opened_at(sid: str) -> float:
-    """Return when a session's first turn was opened, in seconds since the epoch by the database's clock, which is ours."""
-    query = f"select extract(epoch from min(opened_at)) from hermes.turns where sid = '{sid}'"
-    command = (
-        f'PGPASSWORD=$(cat /run/hermes/postgres/owner-password) psql -h 127.0.0.1 -U hermes_owner -d hermes -tAc "{query}"'
-    )
-    found = await kubectl("exec", "-n", NAMESPACE, f"{RELEASE}-database-0", "--", "sh", "-c", command)
-    return float(found.split()[-1])
 
 
 async def _first_word(http: httpx.AsyncClient, session: str) -> float:
@@ -100,7 +91,7 @@ async def _one(http: httpx.AsyncClient) -> _Sample:
 
     session = dict(await until("the session's status", found))
     name, pod = session["metadata"]["name"], session["status"]["pod"]
-    taken = (await _opened_at(session["metadata"]["labels"]["hermes.run/sid"]) - sent) * 1000
+    taken = (await opened_at(RELEASE, NAMESPACE, session["status"]["id"]) - sent) * 1000
     await kubectl("delete", "hs", name, "-n", NAMESPACE, "--wait=true")
     await kubectl("wait", "pod", pod, "-n", NAMESPACE, "--for=delete", "--timeout=60s")
     return _Sample(taken, first, second, pod)

@@ -77,13 +77,12 @@ async def test_tool_progress_is_an_event_of_its_own(world: World) -> None:
     assert answer.text.endswith("data: [DONE]\n\n")
 
 
-async def test_notices_and_restarts_are_events_that_plain_clients_pass_over(world: World) -> None:
+async def test_notices_and_restarts_are_said_beside_text_that_says_nothing(world: World) -> None:
     body = {"model": "helper", "messages": [{"role": "user", "content": "repeat"}], "stream": True}
     async with world.http() as http:
         answer = await http.post("/v1/chat/completions", json=body)
-    assert "event: hermes.notice\n" in answer.text
     assert '"hermes":{"notice":"The model is overloaded; I ask another one."}' in answer.text
-    assert answer.text.count("event: hermes.restart\n") == 1
+    assert answer.text.count('"hermes":{"restart":""}') == 1
 
 
 async def test_an_answer_says_what_it_cost(world: World) -> None:

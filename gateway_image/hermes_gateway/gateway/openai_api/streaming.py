@@ -107,21 +107,26 @@ class Chunks:
         return frame(self._chunk({"content": text}, None))
 
     def tool(self, delta: Delta) -> bytes:
-        """A tool started or ended. A chunk with an empty delta, because clients read every event as one."""
-        state = "started" if delta.kind == "tool_started" else "finished"
-        progress = {"tool": delta.tool[:200], "call_id": delta.call_id[:200], "state": state}
-        return frame({**self._chunk({}, None), "hermes": {"tool": progress}}, event=TOOL_EVENT)
+        """A tool started or ended. A chunk with an empty delta, because OpenAI's clients read every event as one; the fields
+        beside it are how the original's clients read this one."""
+        began = delta.kind == "tool_started"
+        tool, call_id = delta.tool[:200], delta.call_id[:200]
+        progress = {"tool": tool, "call_id": call_id, "state": "started" if began else "finished"}
+        known = {"tool": tool, "toolCallId": call_id, "status": "running" if began else "completed"}
+        return frame({**self._chunk({}, None), **known, "hermes": {"tool": progress}}, event=TOOL_EVENT)
 
     def remark(self, delta: Delta) -> bytes:
-        """A sentence on what goes on, or that the answer begins again; an empty delta, as for tools."""
-        return frame({**self._chunk({}, None), "hermes": {delta.kind: delta.text[:2000]}}, event=REMARK_EVENTS[delta.kind])
+        """A sentence on what goes on, or that the answer begins again: text that says nothing, and the rest beside it. No
+        event of its own, because the original's clients give up at one that they do not know."""
+        return frame({**self._chunk({"content": ""}, None), "hermes": {delta.kind: delta.text[:2000]}})
 
     def last(self, extension: HermesExtension, usage: Usage) -> list[bytes]:
         """The chunk that ends the answer, then the usage if it was asked for."""
         end = {**self._chunk({}, "stop"), "hermes": extension.model_dump()}
+        spent = CompletionUsage.of(usage).model_dump()
         if not self.include_usage:
-            return [frame(end)]
-        counted = {**self._chunk({}, None), "choices": [], "usage": CompletionUsage.of(usage).model_dump()}
+            return [frame({**end, "usage": spent})]
+        counted = {**self._chunk({}, None), "choices": [], "usage": spent}
         return [frame(end), frame(counted)]
 
     def _chunk(self, delta: dict[str, str], finish: str | None) -> dict[str, object]:

@@ -15,6 +15,7 @@ from hermes_gateway.gateway.openai_api import reading as chat_reading
 from hermes_gateway.gateway.openai_api.calls import CHANNEL, Call, CallHeaders, Calls, Gone, require_profile
 from hermes_gateway.gateway.openai_api.streaming import AnswerText
 from hermes_gateway.gateway.responses_api import reading
+from hermes_gateway.gateway.responses_api.naming import named_client_id
 from hermes_gateway.gateway.responses_api.protocol import (
     NamedBack,
     OutputMessage,
@@ -59,18 +60,8 @@ class ResponsesService:
         on any 4xx."""
         profile = require_profile(self._calls.profiles, caller, request.model)
         saying, items = reading.read_input(request)
-        named = reading.named_conversation(request, headers.session)
-        if request.previous_response_id is not None:
-            previous = await self._records.find(caller, request.previous_response_id, "previous_response_id")
-            if previous.model != request.model:
-                why = f"belongs to the model {previous.model!r}: a conversation stays with its model"
-                raise chat_reading.invalid("previous_response_id", why)
-            client_id = previous.client_id
-        elif named is not None:
-            param = chat_reading.SESSION_HEADER if headers.session is not None else "conversation"
-            client_id = await self._calls.session_named(caller, request.model, named, param)
-        else:
-            client_id = chat_reading.derive_client_id(request.user or headers.session_key, items)
+        named = await named_client_id(self._calls, self._records, caller, request, headers.session)
+        client_id = named or chat_reading.derive_client_id(request.user or headers.session_key, items)
         message = await self._calls.address(caller, profile, saying, client_id, headers.idempotency_key)
         record = ResponseRecord(
             id=reading.response_id(message.route.sid, message.update_id),

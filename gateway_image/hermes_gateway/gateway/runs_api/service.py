@@ -15,6 +15,7 @@ from hermes_gateway.gateway.ingest import message_for, route_to
 from hermes_gateway.gateway.openai_api import reading as chat_reading
 from hermes_gateway.gateway.openai_api.calls import CHANNEL, Call, CallHeaders, Calls, require_profile
 from hermes_gateway.gateway.responses_api import reading
+from hermes_gateway.gateway.responses_api.naming import named_client_id
 from hermes_gateway.gateway.responses_api.protocol import ResponsesRequest
 from hermes_gateway.gateway.responses_api.records import ResponseRecord, ResponseRecords
 from hermes_gateway.gateway.runs_api.events import RunEvents, status_of
@@ -153,16 +154,9 @@ class RunsService:
         return record
 
     async def _client_id(self, caller: ApiKeyRecord, asked: ResponsesRequest, headers: CallHeaders) -> str:
-        named = reading.named_conversation(asked, headers.session)
-        if asked.previous_response_id is not None:
-            previous = await self._responses.find(caller, asked.previous_response_id, "previous_response_id")
-            if previous.model != asked.model:
-                why = f"belongs to the model {previous.model!r}: a conversation stays with its model"
-                raise chat_reading.invalid("previous_response_id", why)
-            return previous.client_id
+        named = await named_client_id(self._calls, self._responses, caller, asked, headers.session, field="session_id")
         if named is not None:
-            param = chat_reading.SESSION_HEADER if headers.session is not None else "session_id"
-            return await self._calls.session_named(caller, asked.model, named, param)
+            return named
         if headers.idempotency_key is not None:
             # The same key must find the same session.
             return "run-" + chat_reading.short_hash(headers.idempotency_key)
