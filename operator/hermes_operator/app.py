@@ -186,7 +186,7 @@ class Operator:
         self._workers = self._build_workers(bus, store, spending, secrets)
         await self._synced.wait()
         await self._read_projections(bus.door)
-        sweep = Sweep(bus.door, bus.mail, self._shared, self._observer, self._settings.sweep_seconds)
+        sweep = Sweep(bus.door, bus.mail, store, self._shared, self._observer, self._settings.sweep_seconds)
         await sweep.once()
         for profile in self._shared.cache.profiles.all():
             self._shared.queue.add(profile_key(profile.namespace, profile.name))

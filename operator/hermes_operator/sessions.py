@@ -75,7 +75,8 @@ class SessionPass:
         pending = await self._pending(sid, ask=has_pods)
         waits = isinstance(pending, int) and pending > 0
         new = session.status.epoch == 0 and not session.spec.suspend
-        wanted = has_pods or waits or new or memory.wants_start
+        commanded = sid in self.shared.commanded
+        wanted = has_pods or waits or commanded or new or memory.wants_start
         summary = await self._summary(sid) if wanted else None
         template = ""
         if has_pods and isinstance(profile, ProfileVerdict):
@@ -93,6 +94,7 @@ class SessionPass:
             services=(self.installation().bus.aliased(), self.installation().models.aliased()),
             oldest_pending=await self._oldest(sid, session, profile, pending) if not has_pods else None,
             dead_letters=self.shared.dead.get(sid, 0),
+            commanded=commanded,
             limits=self.limits,
         )
 

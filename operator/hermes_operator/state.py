@@ -97,6 +97,8 @@ class Shared:
     """What each Profile's pass found."""
     dead: dict[str, int] = field(default_factory=dict)
     """Dead letters by session id, as the last look at their stream showed."""
+    commanded: frozenset[str] = frozenset()
+    """Ids of sessions that a command should wake, as the last look at the store showed."""
     warm: Board = field(default_factory=Board)
     """What is known of pods that wait for a session."""
     projections: dict[str, ProfileProjection] = field(default_factory=dict)

@@ -8,6 +8,8 @@ from psycopg.types.json import Jsonb
 
 from hermes_contracts.errors import ErrorCode, HermesError
 from hermes_contracts.store_api import (
+    MAX_WAITING_COMMANDS,
+    WAKING_COMMANDS,
     Command,
     CommandKind,
     Empty,
@@ -15,6 +17,7 @@ from hermes_contracts.store_api import (
     PutCommandReply,
     PutCommandRequest,
     TakeCommandsReply,
+    WaitingCommands,
 )  # fmt: skip
 from hermes_gateway.store import rules
 from hermes_gateway.store.answers import storable
@@ -38,12 +41,17 @@ select command_id, kind, arguments, extract(epoch from created_at)::float8 as cr
 where sid = %s and result is null and created_at > now() - make_interval(secs => %s)
 order by created_at, command_id limit 100
 """
+_WAITING = """
+select sid from commands
+where result is null and kind = any(%s) and created_at > now() - make_interval(secs => %s)
+group by sid order by min(created_at), sid limit %s
+"""
 _FINISH = "update commands set result = %s, finished_at = now() where sid = %s and command_id = %s and result is null"
 
 
 @dataclass(frozen=True)
 class Commands:
-    """Handlers of `put_command`, `take_commands` and `finish_command`."""
+    """Handlers of `put_command`, `take_commands`, `waiting_commands` and `finish_command`."""
 
     database: Database
 
@@ -93,6 +101,16 @@ class Commands:
             )
 
         return await self.database.run(Scope(sid=caller.sid), work)
+
+    async def waiting(self, _: Caller, __: Empty) -> WaitingCommands:
+        """Return the sessions that an unfinished command should wake."""
+
+        async def work(transaction: Transaction) -> WaitingCommands:
+            kinds = [kind.value for kind in WAKING_COMMANDS]
+            (rows,) = await transaction.ask((_WAITING, (kinds, COMMAND_LIFE_SECONDS, MAX_WAITING_COMMANDS)))
+            return WaitingCommands(sids=tuple(row["sid"] for row in rows))
+
+        return await self.database.run(Scope(task="summaries"), work)
 
     async def finish(self, caller: Caller, request: FinishCommandRequest) -> Empty:
         """Keep the first result of a command."""

@@ -109,6 +109,7 @@ def build_handlers(database: Database, relay: Relay, bus: Client) -> dict[str, H
     table.add(store_api.FINISH_COMMAND, commands.finish)
     table.add(store_api.RAISE_EPOCH, epochs.raise_epoch)
     table.add(store_api.SUMMARIES, epochs.summaries)
+    table.add(store_api.WAITING_COMMANDS, commands.waiting)
     table.add(store_api.BURY, turns.bury, lambda _, request: request.inbound.sid)
     table.add(store_api.PURGE, epochs.purge)
     table.add(store_api.CRON_TURNS, CronRuns(database).turns)

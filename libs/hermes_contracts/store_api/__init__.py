@@ -25,6 +25,9 @@ from hermes_contracts.store_api.for_agents import (
     SETTLED as SETTLED,
 )
 from hermes_contracts.store_api.for_agents import (
+    WAKING_COMMANDS as WAKING_COMMANDS,
+)
+from hermes_contracts.store_api.for_agents import (
     AgentState as AgentState,
 )
 from hermes_contracts.store_api.for_agents import (
@@ -169,6 +172,9 @@ from hermes_contracts.store_api.for_models import (
     SpentRequest as SpentRequest,
 )
 from hermes_contracts.store_api.for_operator import (
+    MAX_WAITING_COMMANDS as MAX_WAITING_COMMANDS,
+)
+from hermes_contracts.store_api.for_operator import (
     BuryRequest as BuryRequest,
 )
 from hermes_contracts.store_api.for_operator import (
@@ -207,6 +213,9 @@ from hermes_contracts.store_api.for_operator import (
 from hermes_contracts.store_api.for_operator import (
     SidRequest as SidRequest,
 )
+from hermes_contracts.store_api.for_operator import (
+    WaitingCommands as WaitingCommands,
+)
 
 Req = TypeVar("Req", bound=BaseModel)
 Rep = TypeVar("Rep", bound=BaseModel)
@@ -241,6 +250,7 @@ FINISH_COMMAND = _method("finish_command", FinishCommandRequest, Empty, "agent")
 
 RAISE_EPOCH = _method("raise_epoch", RaiseEpochRequest, RaiseEpochReply, "operator")
 SUMMARIES = _method("summaries", SessionIdsRequest, SessionSummaries, "operator")
+WAITING_COMMANDS = _method("waiting_commands", Empty, WaitingCommands, "operator")
 BURY = _method("bury", BuryRequest, Empty, "operator")
 PURGE = _method("purge", SidRequest, Empty, "operator")
 

@@ -222,6 +222,10 @@ class CommandKind(StrEnum):
     """Argument `focus`, may be empty: compact the conversation `conversation` when no turn runs."""
 
 
+WAKING_COMMANDS = frozenset({CommandKind.COMPRESS})
+"""Those that give a sleeping session something to do; the others speak to a turn that runs."""
+
+
 class Command(StoreModel):
     """A control command on its way to an agent."""
 

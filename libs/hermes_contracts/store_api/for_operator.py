@@ -52,6 +52,15 @@ class SessionSummaries(StoreModel):
     sessions: tuple[SessionSummary, ...]
 
 
+class WaitingCommands(StoreModel):
+    """Sessions that a command nobody has taken yet should wake; the oldest first, at most MAX_WAITING_COMMANDS."""
+
+    sids: tuple[Sid, ...]
+
+
+MAX_WAITING_COMMANDS = 1000
+
+
 class SidRequest(StoreModel):
     """One session."""
 

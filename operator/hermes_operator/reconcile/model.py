@@ -116,6 +116,8 @@ class Observed:
     oldest_pending: float | Unknown | None = None
     """When the bus took the first waiting message; asked only where nothing will take it soon."""
     dead_letters: int = 0
+    commanded: bool = False
+    """A person asked for something that needs an agent and is no message."""
     limits: Limits = Limits()
 
 

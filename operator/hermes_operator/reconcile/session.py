@@ -150,7 +150,7 @@ def _idle_at(observed: Observed, pod: PodView) -> float | None:
     summary, pending = observed.summary, observed.pending
     if isinstance(summary, Unknown) or isinstance(pending, Unknown):
         return None
-    if pending > 0 or _busy(observed, pod) or (summary is not None and summary.running_turns > 0):
+    if pending > 0 or observed.commanded or _busy(observed, pod) or (summary is not None and summary.running_turns > 0):
         return None
     last = max(pod.created_at, summary.last_activity if summary is not None else 0.0)
     word = observed.memory.word
@@ -223,7 +223,7 @@ def _wanted(observed: Observed) -> bool | None:
 
     A session that was never started is started once, so that the person who made it sees it work.
     """
-    if isinstance(observed.pending, int) and observed.pending > 0:
+    if observed.commanded or (isinstance(observed.pending, int) and observed.pending > 0):
         return True
     if observed.memory.wants_start or observed.session.status.state == State.STARTING:
         # A start was begun and no agent has spoken since: an operator that came between must not drop it.

@@ -42,6 +42,7 @@ from hermes_contracts.store_api import (
     SessionSummaries,
     SessionSummary,
     SidRequest,
+    WaitingCommands,
 )
 from hermes_operator.bootstrap_secrets import decode, read_bus_keys
 from hermes_operator.cluster.resources import SECRETS, Resource
@@ -80,6 +81,8 @@ class MemoryStore:
     answers: dict[str, str] = field(default_factory=dict)
     """By the job's UID."""
     commands: list[PutCommandRequest] = field(default_factory=list)
+    commanded: set[str] = field(default_factory=set)
+    """Sessions that a command should wake."""
 
     def change(self, sid: str, **fields: Any) -> None:
         blank = SessionSummary(
@@ -116,6 +119,9 @@ class MemoryStore:
         good = sum(1 for turn in over if turn.state == "done")
         answer = self.answers.get(request.job_uid, "")
         return CronTurns(turns=tuple(found), succeeded=good, failed=len(over) - good, answer=answer)
+
+    async def waiting_commands(self, _caller: Caller, _request: Empty) -> WaitingCommands:
+        return WaitingCommands(sids=tuple(self.commanded))
 
     async def put_command(self, _caller: Caller, request: PutCommandRequest) -> PutCommandReply:
         self.commands.append(request)
@@ -247,6 +253,7 @@ class Installation:
             "profile_spend": self.store.spend,
             "cron_turns": self.store.turns_of_job,
             "put_command": self.store.put_command,
+            "waiting_commands": self.store.waiting_commands,
         }
         await RpcServer(bus, handlers).start("store")
 

@@ -68,6 +68,13 @@ async def test_a_message_wakes_a_session_that_sleeps_again_and_wakes_once_more(i
     await reaches(installation, name, "Ready")
     assert installation.store.raised == [(route.sid, 1), (route.sid, 2)]
 
+    await second.report(AgentState.DRAINED)
+    await reaches(installation, name, "Asleep")
+    installation.store.commanded.add(route.sid)
+    third = await FakeAgent(installation, name, 3).start()
+    await third.report(AgentState.READY)
+    await reaches(installation, name, "Ready")
+
 
 async def test_an_object_made_by_hand_starts_once_is_suspended_and_comes_back(installation: Installation) -> None:
     await installation.up()

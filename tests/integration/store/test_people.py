@@ -25,6 +25,7 @@ from hermes_contracts.store_api import (
     SUMMARIES,
     TAKE_COMMANDS,
     TRANSCRIPT,
+    WAITING_COMMANDS,
     AppendRequest,
     CommandKind,
     CreateSessionRequest,
@@ -190,6 +191,22 @@ async def test_a_stop_is_kept_hinted_taken_and_finished_once(world: World) -> No
     assert len((await agent.call(TAKE_COMMANDS, Empty())).commands) == 1
     (summary,) = (await operator.call(SUMMARIES, SessionIdsRequest(sids=(session.sid,)))).sessions
     assert summary.open_commands == 1
+
+
+async def test_only_a_command_that_gives_work_wakes_a_session_until_it_is_done_or_old(world: World) -> None:
+    session, stopped = new_session(), new_session()
+    agent = await world.agent(session.sid, await awake(world, session))
+    await awake(world, stopped)
+    gateway, operator = await world.service(Role.GATEWAY), await world.service(Role.OPERATOR)
+    work = stop(session).model_copy(update={"kind": CommandKind.COMPRESS})
+    command = await gateway.call(PUT_COMMAND, work)
+    await gateway.call(PUT_COMMAND, stop(stopped))
+    assert (await operator.call(WAITING_COMMANDS, Empty())).sids == (session.sid,)
+    world.rows_change("update commands set created_at = now() - interval '1 hour' where sid = %s", session.sid)
+    assert (await operator.call(WAITING_COMMANDS, Empty())).sids == ()
+    world.rows_change("update commands set created_at = now() where sid = %s", session.sid)
+    await agent.call(FINISH_COMMAND, FinishCommandRequest(command_id=command.command_id, result="done"))
+    assert (await operator.call(WAITING_COMMANDS, Empty())).sids == ()
 
 
 async def test_a_stop_of_yesterday_stops_nothing_today(world: World) -> None:

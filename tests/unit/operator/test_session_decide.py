@@ -51,6 +51,10 @@ STATES: dict[str, tuple[Observed, tuple[object, ...], str | None]] = {
     "a message waits and nothing works": (observed(pending=1), (Start(1),), None),
     "a message waits for a session the store has never seen": (observed(pending=1, summary=None), (Start(0),), None),
     "nothing waits": (observed(), (), "Asleep"),
+    "a command waits for an agent": (observed(commanded=True), (Start(1),), None),
+    "a command waits for a session that is suspended": (
+        observed(session=session(suspend=True), commanded=True), (), "Suspended",
+    ),
     "a person made it a moment ago": (
         observed(session=session(status=SessionStatus()), summary=None), (Start(0),), None,
     ),
