@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
@@ -150,3 +150,39 @@ class SlackAccounts(_Record):
     """`slack.json`."""
 
     accounts: tuple[SlackAccount, ...] = ()
+
+
+class TelegramAccount(ChatAccount):
+    """A bot of Telegram's. Updates are posted to us where `webhook_url` is set, and fetched by us otherwise."""
+
+    bot_token: Annotated[str, StringConstraints(pattern=r"^[0-9]{1,20}:[A-Za-z0-9_-]{20,100}$")]
+    webhook_url: Annotated[str, StringConstraints(pattern=r"^https?://[^\s]+$", max_length=500)] | None = None
+    """Our public address, ending with `/telegram/<name>`."""
+    secret_token: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{16,256}$")] | None = None
+    """Telegram shows it with each post."""
+    api_url: Annotated[str, StringConstraints(pattern=r"^https?://[^\s]+/$", max_length=500)] = "https://api.telegram.org/"
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if self.allow_everyone:
+            raise ValueError("allow_everyone: anybody in the world can write to a bot of Telegram's; use allow_users")
+        if (self.webhook_url is None) != (self.secret_token is None):
+            raise ValueError("webhook_url and secret_token belong together: set both, or none and updates are fetched")
+        if self.webhook_url is not None and not self.webhook_url.endswith(f"/telegram/{self.name}"):
+            raise ValueError(f"webhook_url: must end with /telegram/{self.name}")
+        return self
+
+    @property
+    def account(self) -> str:
+        """The bot's number, as part of its token: stays the same when the token is renewed."""
+        return self.bot_token.partition(":")[0]
+
+    def __repr__(self) -> str:
+        """Keep the secrets out of logs."""
+        return f"TelegramAccount({self.name!r})"
+
+
+class TelegramAccounts(_Record):
+    """`telegram.json`."""
+
+    accounts: tuple[TelegramAccount, ...] = ()

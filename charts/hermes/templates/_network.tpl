@@ -78,3 +78,11 @@
       app.kubernetes.io/part-of: hermes
 {{- end }}
 {{- end -}}
+
+{{/* Paths of the public listener: webhooks, and the chat platforms that are set up. */}}
+{{- define "hermes.publicPaths" -}}
+{{- $paths := list "/webhooks" }}
+{{- if .Values.gateway.slackSecret }}{{ $paths = append $paths "/slack" }}{{ end }}
+{{- if .Values.gateway.telegramSecret }}{{ $paths = append $paths "/telegram" }}{{ end }}
+{{- toJson $paths }}
+{{- end -}}

@@ -18,6 +18,8 @@ from hermes_contracts.access import (
     Scope,
     SlackAccount,
     SlackAccounts,
+    TelegramAccount,
+    TelegramAccounts,
     WebhookRoute,
     WebhookRoutes,
 )  # fmt: skip
@@ -128,4 +130,13 @@ def parse_slack(data: bytes) -> dict[str, SlackAccount]:
     found = {account.name: account for account in accounts}
     if len(found) != len(accounts) or len({account.account for account in accounts}) != len(accounts):
         raise ValueError("a Slack account's name, or an app in a workspace, occurs twice")
+    return found
+
+
+def parse_telegram(data: bytes) -> dict[str, TelegramAccount]:
+    """Read `telegram.json`: accounts by name. Raises ValueError when a name or a bot occurs twice."""
+    accounts = TelegramAccounts.model_validate_json(data).accounts
+    found = {account.name: account for account in accounts}
+    if len(found) != len(accounts) or len({account.account for account in accounts}) != len(accounts):
+        raise ValueError("a Telegram account's name, or a bot, occurs twice")
     return found

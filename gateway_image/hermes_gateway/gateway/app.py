@@ -19,14 +19,14 @@ from nats.errors import Error as NatsError
 from pydantic import ValidationError
 
 from hermes_contracts import subjects
-from hermes_contracts.access import SlackAccount, WebhookRoute
+from hermes_contracts.access import SlackAccount, TelegramAccount, WebhookRoute
 from hermes_contracts.errors import HermesError
 from hermes_gateway.gateway import api, health
-from hermes_gateway.gateway.access import Keyring, RecordFile, parse_slack, parse_webhooks
+from hermes_gateway.gateway.access import Keyring, RecordFile, parse_slack, parse_telegram, parse_webhooks
 from hermes_gateway.gateway.channels.listener import build_listener
 from hermes_gateway.gateway.channels.webhook import WebhookChannel
 from hermes_gateway.gateway.channels.webhook_reading import CHANNEL
-from hermes_gateway.gateway.chat_platforms import chat_platforms
+from hermes_gateway.gateway.chat_platforms import ChatAccounts, chat_platforms
 from hermes_gateway.gateway.delivery.deliver import Deliverer, Send
 from hermes_gateway.gateway.delivery.partitions import deliver_partitions
 from hermes_gateway.gateway.delivery.sender import WebhookSender
@@ -82,7 +82,8 @@ class Ports:
 async def running(settings: GatewaySettings) -> AsyncIterator[Ports]:
     """Run the gateway while the context lasts. Raises HermesError or OSError when it cannot start."""
     async with AsyncExitStack() as stack:
-        bus = await _connect(settings, stack)
+        credentials = bus_door.BusCredentials.load(settings.bus_credentials_file)
+        bus = await _connect(settings, credentials, stack)
         js = bus.jetstream()
         keyring = RecordFile(settings.api_keys_file, Keyring.parse, Keyring())
         webhooks = RecordFile[dict[str, WebhookRoute]](settings.webhooks_file, parse_webhooks, {})
@@ -90,13 +91,18 @@ async def running(settings: GatewaySettings) -> AsyncIterator[Ports]:
         webhooks.refresh()
         slack = RecordFile[dict[str, SlackAccount]](settings.slack_file, parse_slack, {})
         slack.refresh()
+        telegram = RecordFile[dict[str, TelegramAccount]](settings.telegram_file, parse_telegram, {})
+        telegram.refresh()
         profiles, store, hub = ProfileCache(), service_store_client(bus, _ROLE), SubjectHub(bus)
         signer = Signer(settings.signing_seed_file.read_text().strip())
         ingest = Ingest(bus, js, signer, timeout_seconds=settings.publish_timeout_seconds)
         turns = Turns(ingest, hub, store, poll_seconds=settings.answer_poll_seconds, max_waiting=settings.max_waiting_calls)
         streams = OpenStreams(_MAX_EVENT_STREAMS)
         checks = health.Checks(
-            bus, store, profiles, lambda: [file.problem for file in (keyring, webhooks, slack) if file.problem is not None]
+            bus,
+            store,
+            profiles,
+            lambda: [file.problem for file in (keyring, webhooks, slack, telegram) if file.problem is not None],
         )
         operations = Operations()
         checks.register(operations)
@@ -110,7 +116,7 @@ async def running(settings: GatewaySettings) -> AsyncIterator[Ports]:
                 hub,
                 profiles,
                 ingest,
-                lambda: slack.current,
+                ChatAccounts(lambda: slack.current, lambda: telegram.current),
                 instance,
                 timeout_seconds=settings.delivery_timeout_seconds,
             )
@@ -119,9 +125,11 @@ async def running(settings: GatewaySettings) -> AsyncIterator[Ports]:
         deliverer = Deliverer(js, store, senders, max_attempts=settings.delivery_max_attempts)
         await stack.enter_async_context(
             _background(
+                bus_door.follow_file(bus, credentials, settings.bus_credentials_file),
                 keyring.follow(),
                 webhooks.follow(),
                 slack.follow(),
+                telegram.follow(),
                 profiles.run(bus, js),
                 platforms.pipeline.run(),
                 *(listen() for listen in platforms.listeners),
@@ -188,8 +196,7 @@ def _routers(
     ]
 
 
-async def _connect(settings: GatewaySettings, stack: AsyncExitStack) -> Client:
-    credentials = bus_door.BusCredentials.load(settings.bus_credentials_file)
+async def _connect(settings: GatewaySettings, credentials: bus_door.BusCredentials, stack: AsyncExitStack) -> Client:
     bus = await bus_door.connect(settings.bus_url, credentials, name=_ROLE, inbox=subjects.service_inbox(_ROLE))
 
     async def close() -> None:

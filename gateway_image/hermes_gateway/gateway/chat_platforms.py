@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 
 from nats.aio.client import Client
 
-from hermes_contracts.access import SlackAccount
+from hermes_contracts.access import SlackAccount, TelegramAccount
 from hermes_gateway.gateway.channels.base import Door
 from hermes_gateway.gateway.channels.command_answers import CommandAnswers
 from hermes_gateway.gateway.channels.conversations import Conversations
@@ -17,6 +18,9 @@ from hermes_gateway.gateway.channels.slack.channel import SlackChannel
 from hermes_gateway.gateway.channels.slack.door import SlackDoor
 from hermes_gateway.gateway.channels.slack.events import SlackEvents
 from hermes_gateway.gateway.channels.slack.socket import SlackSockets
+from hermes_gateway.gateway.channels.telegram.channel import TelegramChannel
+from hermes_gateway.gateway.channels.telegram.door import TelegramDoor
+from hermes_gateway.gateway.channels.telegram.updates import TelegramUpdates
 from hermes_gateway.gateway.delivery.chat_sender import ChatSender
 from hermes_gateway.gateway.delivery.chats import Chat
 from hermes_gateway.gateway.delivery.deliver import Send
@@ -42,6 +46,14 @@ class ChatPlatforms:
     senders: Mapping[str, Send]
 
 
+@dataclass(frozen=True)
+class ChatAccounts:
+    """The accounts of each platform as they are now, by name."""
+
+    slack: Callable[[], Mapping[str, SlackAccount]]
+    telegram: Callable[[], Mapping[str, TelegramAccount]]
+
+
 @asynccontextmanager
 async def chat_platforms(  # noqa: PLR0913 - the gateway's parts meet here, named
     bus: Client,
@@ -49,22 +61,31 @@ async def chat_platforms(  # noqa: PLR0913 - the gateway's parts meet here, name
     hub: SubjectHub,
     profiles: ProfileCache,
     ingest: Ingest,
-    slack_accounts: Callable[[], Mapping[str, SlackAccount]],
+    accounts: ChatAccounts,
     instance: str,
     *,
     timeout_seconds: float,
 ) -> AsyncIterator[ChatPlatforms]:
     """Build them, and close their connections afterwards. `pipeline.run` and the deliveries are the caller's to run."""
     js = bus.jetstream()
-    slack = SlackChannel(slack_accounts, timeout_seconds=timeout_seconds)
-    chats = {slack.name: Chat.of(slack)}
+    slack = SlackChannel(accounts.slack, timeout_seconds=timeout_seconds)
+    telegram = TelegramChannel(accounts.telegram, timeout_seconds=timeout_seconds)
+    chats = {slack.name: Chat.of(slack), telegram.name: Chat.of(telegram)}
     previews = Previews(bus, hub, PreviewRecords(js), chats)
     answers = CommandAnswers(store, Conversations(js), _COMMAND_WAIT_SECONDS)
     pipeline = Pipeline(profiles, ingest, answers, previews, chats)
     events = SlackEvents(pipeline)
-    sockets = SlackSockets(slack_accounts, events, js, instance)
+    sockets = SlackSockets(accounts.slack, events, js, instance)
+    updates = TelegramUpdates(telegram, pipeline)
     senders = {name: ChatSender(chat, previews).send for name, chat in chats.items()}
     try:
-        yield ChatPlatforms(pipeline, previews, (SlackDoor(slack_accounts, events),), (sockets.run,), senders)
+        yield ChatPlatforms(
+            pipeline,
+            previews,
+            doors=(SlackDoor(accounts.slack, events), TelegramDoor(accounts.telegram, updates)),
+            listeners=(sockets.run, partial(updates.run, accounts.telegram, js, instance)),
+            senders=senders,
+        )
     finally:
         await slack.close()
+        await telegram.close()

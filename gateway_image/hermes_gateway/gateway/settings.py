@@ -23,6 +23,8 @@ class GatewaySettings(ProcessSettings):
     """A missing file means that there is no webhook."""
     slack_file: Path = Path("/run/hermes/slack/slack.json")
     """A missing file means that there is no Slack."""
+    telegram_file: Path = Path("/run/hermes/telegram/telegram.json")
+    """A missing file means that there is no Telegram."""
     signing_seed_file: Path = Path("/run/hermes/signing/seed")
     api_max_body_bytes: int = Field(default=12 * 1024 * 1024, ge=1024)
     """Front ends send the whole history with each call, and a picture of 8 MiB is a third longer as text."""

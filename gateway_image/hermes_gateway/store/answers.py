@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
-from hermes_gateway.text.split import split_markdown
+from hermes_gateway.text.split import Measure, split_markdown, utf16_units
 
 MAX_EVENT_REPLY_BYTES = 256 * 1024
 """Longest reply inside an event, as JSON; a longer one is cut and flagged, and is read whole with `get_turn`."""
@@ -18,6 +18,7 @@ class ChannelLimit:
     """`characters` that one part may hold; None: nothing is delivered, the caller reads the answer himself."""
 
     characters: int | None
+    measure: Measure = len
     chat: bool = False
     """Shown as Markdown in a chat: each part must be whole by itself."""
 
@@ -27,6 +28,7 @@ CHANNEL_LIMITS: dict[str, ChannelLimit] = {
     "object": ChannelLimit(None),
     "webhook": ChannelLimit(100_000),
     "slack": ChannelLimit(3_500, chat=True),
+    "telegram": ChannelLimit(3_500, utf16_units, chat=True),
 }
 _OTHER_CHANNELS = ChannelLimit(4_000)
 
@@ -39,7 +41,7 @@ def split_reply(channel: str, reply: str) -> list[str]:
     if limit is None:
         return []
     if known.chat:
-        return split_markdown(reply, limit)
+        return split_markdown(reply, limit, known.measure)
     parts: list[str] = []
     while reply:
         end = _part_end(reply, limit)

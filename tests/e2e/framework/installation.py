@@ -13,6 +13,7 @@ from hermes_contracts.access import ApiKeyRecord, ApiKeys
 from hermes_contracts.names import API_VERSION
 from release import helm
 from release.kubectl import Object, apply, condition, get, kubectl, until
+from tests.fakes import telegram_server
 from tests.fakes.slack_server import APP, SIGNING_SECRET, TEAM, TOKEN
 
 RELEASE = os.environ.get("E2E_RELEASE") or "e2e"
@@ -21,7 +22,7 @@ NAMESPACE = f"hermes-{RELEASE}"
 
 STORIES = (
     "first-reply", "two-people", "conversation", "sleep", "kills", "probes", "broken", "rules", "chart", "cron",
-    "long", "poison", "chaos", "warm", "slack",
+    "long", "poison", "chaos", "warm", "slack", "telegram",
 )  # fmt: skip
 """One namespace a story: a test file asks for its own."""
 
@@ -75,11 +76,17 @@ def profile(story: str, name: str = "default", **spec: Any) -> Object:
 
 KEYS_SECRET = "e2e-people"
 SLACK, SLACK_SECRET = "fake-slack", "e2e-slack"
+TELEGRAM, TELEGRAM_SECRET = "fake-telegram", "e2e-telegram"
 PLATFORM_PORT = 8099
 """Of the pods that stand in for chat platforms."""
 VALUES: dict[str, Any] = {
     "tenants": [namespace_of(story) for story in STORIES],
-    "gateway": {"apiKeysSecret": KEYS_SECRET, "slackSecret": SLACK_SECRET, "replicas": 2},
+    "gateway": {
+        "apiKeysSecret": KEYS_SECRET,
+        "slackSecret": SLACK_SECRET,
+        "telegramSecret": TELEGRAM_SECRET,
+        "replicas": 2,
+    },
     "networkPolicy": {"gateway": {"extraEgress": [{"ports": [{"port": PLATFORM_PORT, "protocol": "TCP"}]}]}},
     "store": {"replicas": 2},
     "operator": {"replicas": 2},
@@ -91,7 +98,7 @@ async def install() -> None:
     await helm.make_namespace(NAMESPACE)
     for story in STORIES:
         await helm.make_namespace(namespace_of(story))
-    await apply(_keys_secret(), _slack_secret(), namespace=NAMESPACE)
+    await apply(_keys_secret(), _slack_secret(), _telegram_secret(), namespace=NAMESPACE)
     await helm.install(RELEASE, NAMESPACE, VALUES)
     for story in STORIES:
         # An installation that is used again: pods, and so the files of an earlier run, begin anew.
@@ -112,6 +119,14 @@ def _slack_secret() -> Object:
         "api_url": f"http://{SLACK}.{NAMESPACE}.svc.cluster.local:{PLATFORM_PORT}/api/",
     }  # fmt: skip
     return _secret(SLACK_SECRET, "slack.json", json.dumps({"accounts": [account]}))
+
+
+def _telegram_secret() -> Object:
+    account = {
+        "name": "bot", "namespace": namespace_of("telegram"), "profile": "default", "bot_token": telegram_server.TOKEN,
+        "allow_users": ["101", "102"], "api_url": f"http://{TELEGRAM}.{NAMESPACE}.svc.cluster.local:{PLATFORM_PORT}/",
+    }  # fmt: skip
+    return _secret(TELEGRAM_SECRET, "telegram.json", json.dumps({"accounts": [account]}))
 
 
 def _secret(name: str, key: str, text: str) -> Object:

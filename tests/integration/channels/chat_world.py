@@ -111,6 +111,7 @@ async def chat_world(folder: Path, slack: FakeSlack, **changes: object) -> Async
             bus_url=url, bus_credentials_file=folder / "bus.creds", operations_host="127.0.0.1", operations_port=0,
             api_host="127.0.0.1", api_port=0, webhooks_host="127.0.0.1", webhooks_port=0, shutdown_seconds=1,
             api_keys_file=folder / "keys.json", webhooks_file=folder / "webhooks.json", slack_file=folder / "slack.json",
+            telegram_file=folder / "telegram.json",
             signing_seed_file=folder / "seed", delivery_timeout_seconds=2,
         )  # fmt: skip
         async with AsyncExitStack() as gateways:

@@ -1,4 +1,4 @@
-"""A Slack workspace and a gateway that serves it."""
+"""A Slack workspace, a bot of Telegram's, and gateways that serve them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.fakes.slack_server import FakeSlack, fake_slack
+from tests.fakes.telegram_server import FakeTelegram, fake_telegram
 from tests.integration.channels.chat_world import ChatWorld, chat_world
+from tests.integration.channels.telegram_world import TelegramWorld, telegram_world
 
 
 @pytest.fixture
@@ -20,4 +22,16 @@ async def slack() -> AsyncIterator[FakeSlack]:
 @pytest.fixture
 async def chat(tmp_path: Path, slack: FakeSlack) -> AsyncIterator[ChatWorld]:
     async with chat_world(tmp_path, slack) as found:
+        yield found
+
+
+@pytest.fixture
+async def telegram() -> AsyncIterator[FakeTelegram]:
+    async with fake_telegram() as found:
+        yield found
+
+
+@pytest.fixture
+async def bot(tmp_path: Path, telegram: FakeTelegram) -> AsyncIterator[TelegramWorld]:
+    async with telegram_world(tmp_path, telegram) as found:
         yield found

@@ -76,8 +76,6 @@ class Capabilities:
     """Longest message, rendered."""
     max_edit_characters: int
     """Longest text that a message can be edited to; 0: messages cannot be edited."""
-    edit_seconds: float
-    """Shortest time between two writes to one chat."""
     measure: Callable[[str], int] = len
     threads: bool = False
 
@@ -111,6 +109,10 @@ class ChatChannel(Protocol):
         """Return an account as the administrator bound it; None when it is not configured (any more)."""
         ...
 
+    def seconds_between(self, place: Target) -> float:
+        """Return the shortest time between two writes to a chat."""
+        ...
+
     def render(self, markdown: str) -> str:
         """Return Markdown in the platform's own markup."""
         ...
@@ -129,6 +131,10 @@ class ChatChannel(Protocol):
 
     async def find(self, place: Target, delivery_id: str) -> Verdict:
         """Look for a message that an attempt may have posted: `delivered` with its id, `failed` when there is none."""
+        ...
+
+    async def typing(self, place: Target) -> None:
+        """Show for some seconds that an answer is on its way, where the platform can."""
         ...
 
     async def is_guest(self, message: ChatMessage) -> bool:

@@ -19,7 +19,7 @@ class Chat:
     @classmethod
     def of(cls, channel: ChatChannel) -> Chat:
         """Give a channel its pace."""
-        return cls(channel, Pace(channel.capabilities.edit_seconds))
+        return cls(channel, Pace(channel.seconds_between))
 
 
 Chats = Mapping[str, Chat]

@@ -37,8 +37,8 @@ class RateGate:
 class Pace:
     """Gates by chat. Threads of a chat share its gate, as they share the platform's limit."""
 
-    def __init__(self, every_seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
-        self._every_seconds = every_seconds
+    def __init__(self, seconds_between: Callable[[Target], float], clock: Callable[[], float] = time.monotonic) -> None:
+        self._seconds_between = seconds_between
         self._clock = clock
         self._gates: OrderedDict[tuple[str, str], RateGate] = OrderedDict()
 
@@ -56,7 +56,7 @@ class Pace:
 
     def _gate(self, place: Target) -> RateGate:
         key = (place.account, place.chat)
-        gate = self._gates.pop(key, None) or RateGate(self._every_seconds)
+        gate = self._gates.pop(key, None) or RateGate(self._seconds_between(place))
         self._gates[key] = gate
         if len(self._gates) > _REMEMBERED:
             self._gates.popitem(last=False)

@@ -34,6 +34,8 @@ _LONGEST_SECONDS = 3600.0
 _LOOK_SECONDS = 1.0
 _MAX_AT_ONCE = 500
 _SHOWN_CHARACTERS = 3_000
+_TYPING_SECONDS = 4.0
+"""Between signs that somebody writes, until there is something to read."""
 
 
 @dataclass
@@ -188,8 +190,12 @@ class Previews:
     async def _grow(self, shown: _Shown, listener: Listener) -> None:
         """Follow a turn until it ends. Writes are never cut off, so that nothing lands after the answer."""
         answer, deadline = GrowingAnswer(_SHOWN_CHARACTERS), time.monotonic() + _LONGEST_SECONDS
-        pace = self._chats[shown.place.channel].pace
+        channel, pace = self._chats[shown.place.channel].channel, self._chats[shown.place.channel].pace
+        typed_at = -_TYPING_SECONDS
         while not shown.stop.is_set() and time.monotonic() < deadline:
+            if not shown.message_id and time.monotonic() - typed_at >= _TYPING_SECONDS:
+                typed_at = time.monotonic()
+                await channel.typing(shown.place)
             pause = min(_LOOK_SECONDS, max(0.05, pace.seconds_left(shown.place)))
             try:
                 async with asyncio.timeout(pause):

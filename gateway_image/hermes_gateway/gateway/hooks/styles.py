@@ -60,9 +60,7 @@ def problem_with(route: WebhookRoute, headers: Headers, body: bytes, now: float)
     if not _matches(signed, keys):
         return _MISMATCH
     if signed.timestamp is not None and abs(now - int(signed.timestamp)) > route.replay_window_seconds:
-        return (
-            f"the request was signed more than {route.replay_window_seconds} s from now: sign it with the current time"
-        )
+        return f"the request was signed more than {route.replay_window_seconds} s from now: sign it with the current time"
     return None
 
 

@@ -47,7 +47,7 @@ class SlackChannel:
     """Writes to Slack. Accounts are looked up for each call, so a new token counts at once."""
 
     name = CHANNEL
-    capabilities = Capabilities(max_characters=40_000, max_edit_characters=4_000, edit_seconds=1.0, threads=True)
+    capabilities = Capabilities(max_characters=40_000, max_edit_characters=4_000, threads=True)
 
     def __init__(self, accounts: Accounts, *, timeout_seconds: float) -> None:
         self._accounts = accounts
@@ -63,6 +63,11 @@ class SlackChannel:
     def account(self, account: str) -> SlackAccount | None:
         """Return an account by its name in routing keys."""
         return next((found for found in self._accounts().values() if found.account == account), None)
+
+    def seconds_between(self, place: Target) -> float:
+        """Slack takes about one message a second in each channel."""
+        del place
+        return 1.0
 
     def render(self, markdown: str) -> str:
         """Return mrkdwn."""
@@ -111,6 +116,9 @@ class SlackChannel:
             if not cursor:
                 break
         return Verdict("failed", "no such message")
+
+    async def typing(self, place: Target) -> None:
+        """Do nothing: Slack has no such sign for bots."""
 
     async def is_guest(self, message: ChatMessage) -> bool:
         """Ask Slack what a person is; the answer is kept for an hour."""

@@ -7,35 +7,28 @@ import contextlib
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import structlog
-from nats.errors import Error as NatsError
 from nats.js import JetStreamContext
-from nats.js.kv import KeyValue
 from slack_sdk.socket_mode.aiohttp import SocketModeClient
 from slack_sdk.socket_mode.async_client import AsyncBaseSocketModeClient
 from slack_sdk.socket_mode.request import SocketModeRequest
 from slack_sdk.socket_mode.response import SocketModeResponse
 from slack_sdk.web.async_client import AsyncWebClient
 
-from hermes_contracts import subjects
 from hermes_contracts.access import SlackAccount
 from hermes_contracts.errors import HermesError
+from hermes_gateway.gateway.channels.held import held_by_one
 from hermes_gateway.gateway.channels.slack.events import SlackEvents
 from hermes_gateway.gateway.channels.slack.reading import Refused
-from hermes_gateway.gateway.delivery.lease import Lease
-from hermes_gateway.gateway.delivery.share import Share
 from hermes_service import tracing
 
 log = structlog.get_logger()
 
 Accounts = Callable[[], Mapping[str, SlackAccount]]
 
-_LOOK_SECONDS = 2.0
 _CLOSE_SECONDS = 2.0
-_MAX_SOCKETS = 1000
 _UNANSWERED = logging.getLogger("slack.socket")
 """The client's own log repeats what it receives; only its warnings are let through."""
 _UNANSWERED.setLevel(logging.WARNING)
@@ -51,27 +44,14 @@ class SlackSockets:
     instance: str
 
     async def run(self) -> None:
-        """Hold one for each account, under a lease, for ever; an account that changes gets a new one."""
-        bucket: KeyValue | None = None
-        running: dict[SlackAccount, asyncio.Task[None]] = {}
-        async with asyncio.TaskGroup() as group:
-            while True:
-                wanted = {account for account in self.accounts().values() if account.app_token is not None}
-                if wanted and bucket is None:
-                    with contextlib.suppress(NatsError, TimeoutError):
-                        bucket = await self.js.key_value(subjects.LEASES_BUCKET)
-                for account in running.keys() - wanted:
-                    running.pop(account).cancel()
-                if bucket is not None:
-                    for account in wanted - running.keys():
-                        running[account] = group.create_task(self._hold(bucket, account))
-                await asyncio.sleep(_LOOK_SECONDS)
+        """Hold one for each account, for ever."""
 
-    async def _hold(self, bucket: KeyValue, account: SlackAccount) -> None:
-        lease = Lease(bucket, f"slack-{account.account}", self.instance, Share(_MAX_SOCKETS))
-        await lease.run(partial(self._listen, account))
+        def wanted() -> frozenset[SlackAccount]:
+            return frozenset(account for account in self.accounts().values() if account.app_token is not None)
 
-    async def _listen(self, account: SlackAccount, holder: str, finish: asyncio.Event) -> None:
+        await held_by_one("slack", wanted, self._listen, self.js, self.instance)
+
+    async def _listen(self, account: SlackAccount, finish: asyncio.Event) -> None:
         """Listen until asked to finish. What is not acknowledged, Slack sends again, to whoever listens then."""
         client = SocketModeClient(
             app_token=account.app_token or "",
@@ -87,7 +67,7 @@ class SlackSockets:
 
         client.socket_mode_request_listeners.append(hear)
         try:
-            log.info("slack.socket_opening", account=account.name, holder=holder)
+            log.info("slack.socket_opening", account=account.name)
             await client.connect()  # type: ignore[no-untyped-call]
             log.info("slack.socket_open", account=account.name)
             await finish.wait()

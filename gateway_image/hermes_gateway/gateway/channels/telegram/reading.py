@@ -1,0 +1,143 @@
+"""What Telegram sends, as messages of people. Pure."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from hermes_contracts.access import TelegramAccount
+from hermes_contracts.envelopes import MAX_COMMAND_BYTES, MAX_TEXT_CHARACTERS
+from hermes_gateway.gateway.channels.base import ChatMessage, Pressed
+from hermes_gateway.gateway.channels.telegram.markdown_v2 import escape
+
+CHANNEL = "telegram"
+UPDATES = ["message", "callback_query"]
+"""Kinds of updates that are asked for: edits and what happens in channels are nobody's message to us."""
+
+_ALBUM = "media_group_id"
+_FILES = ("photo", "document", "voice", "audio", "video", "video_note", "sticker", "animation")
+_COMMAND = re.compile(r"/([a-zA-Z0-9_]{1,32})(?:@([A-Za-z0-9_]{1,64}))?(?=\s|$)")
+
+
+@dataclass(frozen=True)
+class Me:
+    """The bot, as Telegram knows it."""
+
+    id: int
+    username: str
+
+
+@dataclass(frozen=True)
+class Refused:
+    """An update that is no message for us, and why."""
+
+    reason: str
+
+
+def read_update(account: TelegramAccount, me: Me, update: dict[str, Any]) -> ChatMessage | Refused:
+    """Read an update: a message, or the press of a button."""
+    if isinstance(update.get("callback_query"), dict):
+        return _press(account, update["callback_query"])
+    message = update.get("message")
+    if not isinstance(message, dict):
+        return Refused("not a message")
+    chat, sender = _object(message, "chat"), _object(message, "from")
+    number = message.get("message_id")
+    if not (isinstance(chat.get("id"), int) and isinstance(sender.get("id"), int) and isinstance(number, int)):
+        return Refused("no chat, person or number")
+    if sender["id"] == me.id:
+        return Refused("our own message")
+    text, entities = _words(message)
+    direct = chat.get("type") == "private"
+    text, named = _without_mentions(text, entities, me)
+    command = _COMMAND.match(text)
+    if command is not None and command.group(2) is not None:
+        if command.group(2).lower() != me.username.lower():
+            return Refused("a command for another bot")
+        text, named = f"/{command.group(1)}{text[command.end() :]}", True
+    answers_us = _object(_object(message, "reply_to_message"), "from").get("id") == me.id
+    if not direct and not (named or answers_us):
+        return Refused("not addressed to us")
+    files = sum(1 for kind in _FILES if message.get(kind))
+    if not text and (not files or message.get(_ALBUM)):
+        return Refused("nothing that a person wrote, or the rest of an album")
+    return ChatMessage(
+        channel=CHANNEL,
+        account=account.account,
+        team="",
+        user=str(sender["id"]),
+        chat=str(chat["id"]),
+        kind="direct" if direct else "group",
+        thread=_topic(message),
+        reply_thread=_topic(message),
+        update_id=f"{chat['id']}:{number}",
+        order=str(number),
+        text=text[:MAX_TEXT_CHARACTERS],
+        bot=bool(sender.get("is_bot")),
+        files=files,
+    )
+
+
+def press_id(update: dict[str, Any]) -> str:
+    """Return the id of the press that an update tells of; empty when it tells of none."""
+    return str(_object(update, "callback_query").get("id", ""))
+
+
+def _press(account: TelegramAccount, press: dict[str, Any]) -> ChatMessage | Refused:
+    message, sender = _object(press, "message"), _object(press, "from")
+    chat, number = _object(message, "chat"), message.get("message_id")
+    command = str(press.get("data", ""))
+    if not (isinstance(chat.get("id"), int) and isinstance(sender.get("id"), int) and isinstance(number, int)):
+        return Refused("a press without chat, person or message")
+    if not command.startswith("/") or len(command.encode()) > MAX_COMMAND_BYTES:
+        return Refused("not a button of ours")
+    return ChatMessage(
+        channel=CHANNEL,
+        account=account.account,
+        team="",
+        user=str(sender["id"]),
+        chat=str(chat["id"]),
+        kind="direct" if chat.get("type") == "private" else "group",
+        thread=_topic(message),
+        reply_thread=_topic(message),
+        update_id=f"press:{str(press.get('id', ''))[:64]}",
+        order=str(number),
+        text=command,
+        bot=bool(sender.get("is_bot")),
+        pressed=Pressed(str(number), escape(str(message.get("text", ""))[:MAX_TEXT_CHARACTERS])),
+    )
+
+
+def _words(message: dict[str, Any]) -> tuple[str, list[dict[str, Any]]]:
+    key = "text" if isinstance(message.get("text"), str) else "caption"
+    text = message.get(key)
+    entities = message.get("entities" if key == "text" else "caption_entities")
+    found = [one for one in entities if isinstance(one, dict)] if isinstance(entities, list) else []
+    return (text if isinstance(text, str) else ""), found
+
+
+def _without_mentions(text: str, entities: list[dict[str, Any]], me: Me) -> tuple[str, bool]:
+    """Return the text without the bot's own mentions, and whether there was one. Places are in UTF-16 units."""
+    units, kept, at = text.encode("utf-16-le", "surrogatepass"), list[bytes](), 0
+    for entity in sorted(entities, key=lambda one: one.get("offset", 0)):
+        start, length = entity.get("offset"), entity.get("length")
+        if not (isinstance(start, int) and isinstance(length, int)) or not 2 * at <= 2 * start <= len(units):
+            continue
+        words = units[2 * start : 2 * (start + length)].decode("utf-16-le", "replace")
+        by_name = entity.get("type") == "mention" and words.lower() == f"@{me.username}".lower()
+        if by_name or (entity.get("type") == "text_mention" and _object(entity, "user").get("id") == me.id):
+            kept.append(units[2 * at : 2 * start])
+            at = start + length
+    kept.append(units[2 * at :])
+    return b"".join(kept).decode("utf-16-le", "replace").strip(), len(kept) > 1
+
+
+def _topic(message: dict[str, Any]) -> str:
+    number = message.get("message_thread_id")
+    return str(number) if message.get("is_topic_message") and isinstance(number, int) else ""
+
+
+def _object(body: dict[str, Any], name: str) -> dict[str, Any]:
+    found = body.get(name)
+    return found if isinstance(found, dict) else {}
