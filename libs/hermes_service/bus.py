@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import re
 from collections.abc import Callable
@@ -93,3 +94,22 @@ async def connect(
         max_outstanding_pings=2,
         dont_randomize=True,
     )
+
+
+async def follow_file(client: Client, credentials: BusCredentials, path: Path, *, seconds: float = 5.0) -> None:
+    """Take up what a mounted credential becomes, until cancelled: connects anew, for the rights of the newer one.
+
+    The server knows a connection's rights from its start only. A file that is away or half written is read again later.
+    """
+    while True:
+        await asyncio.sleep(seconds)
+        try:
+            found = BusCredentials.load(path)
+        except (OSError, ValueError):
+            continue
+        if found == credentials:
+            continue
+        credentials.jwt, credentials.seed = found.jwt, found.seed
+        log.info("bus.credentials_changed")
+        if client.is_connected:
+            await client.force_reconnect()

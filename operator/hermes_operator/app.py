@@ -16,17 +16,20 @@ from hermes_contracts.bus_permissions import Role, service_permissions
 from hermes_contracts.errors import HermesError
 from hermes_contracts.projection import ProfileProjection
 from hermes_operator import bootstrap
+from hermes_operator.admissions import Admissions
 from hermes_operator.arrivals import ArrivalPass
 from hermes_operator.bus import BusDoor
 from hermes_operator.cluster.cache import Cache
 from hermes_operator.cluster.client import ClusterClient, Reach
 from hermes_operator.cluster.errors import ClusterError
 from hermes_operator.cluster.events import EventRecorder
+from hermes_operator.cluster.resources import NAMESPACES
 from hermes_operator.cron.passes import CronPass
 from hermes_operator.cron.post import Post
 from hermes_operator.engine.election import Elector, LeaseTerms
 from hermes_operator.engine.queue import WorkQueue
 from hermes_operator.engine.workers import Workers
+from hermes_operator.gone_namespaces import GoneNamespaces
 from hermes_operator.launch import Launcher
 from hermes_operator.lists import Lists
 from hermes_operator.mail import Mail
@@ -36,6 +39,7 @@ from hermes_operator.pending import PendingBoard
 from hermes_operator.pool.claims import Claims
 from hermes_operator.pool.passes import HandoverPass, PoolPass
 from hermes_operator.profiles import ProfilePass
+from hermes_operator.purges import PurgePass
 from hermes_operator.reconcile.model import Limits
 from hermes_operator.resync import Resync
 from hermes_operator.secret_watch import SecretWatch
@@ -68,6 +72,8 @@ class Operator:
         self._operations = operations
         self._namespaces = Namespaces(client, time.monotonic)
         self._shared = Shared(WorkQueue(time.time), Cache(), PendingBoard(time.monotonic))
+        rooms = {namespace: limits.room() for namespace, limits in settings.limits.items()}
+        self._admissions = Admissions(self._shared.cache, self._shared.queue, rooms)
         self._observer = Observer(self._shared, self._namespaces)
         kinds = watched_kinds(self._shared, self._observer)
         self._lists = Lists(client, kinds, settings.tenants)
@@ -141,7 +147,10 @@ class Operator:
             connected: asyncio.Task[_Bus] = group.create_task(self._connect(group))
             while True:
                 async with self._elector.lead() as lost:
-                    await _until(lost, self._lead(connected))
+                    try:
+                        await _until(lost, self._lead(connected))
+                    finally:
+                        self._shared.leading = False
                 self._shared.queue.clear()
 
     async def _connect(self, group: asyncio.TaskGroup) -> _Bus:
@@ -177,6 +186,8 @@ class Operator:
     async def _lead(self, connected: asyncio.Task[_Bus]) -> None:
         """Do what only one replica does."""
         self._shared.memories.forget_all()
+        self._shared.to_purge.clear()
+        self._shared.leading = True
         self._shared.warm.lead()
         await self._bootstrap()
         bus = await asyncio.shield(connected)
@@ -202,6 +213,7 @@ class Operator:
             group.create_task(sweep.run())
             group.create_task(secrets.run())
             group.create_task(spending.run())
+            group.create_task(self._gone_namespaces(bus, store).run())
 
     async def _bootstrap(self) -> None:
         while True:
@@ -213,6 +225,14 @@ class Operator:
                 await asyncio.sleep(_RETRY_SECONDS)
             else:
                 return
+
+    def _gone_namespaces(self, bus: _Bus, store: StoreClient) -> GoneNamespaces:
+        async def exists(name: str) -> bool:
+            return await self._client.get(NAMESPACES, "", name) is not None
+
+        settings = self._settings
+        purge = Undertaker(store, bus.mail).purge
+        return GoneNamespaces(store, exists, purge, settings.gone_namespace_seconds, settings.gone_check_seconds)
 
     def _build_workers(self, bus: _Bus, store: StoreClient, spending: Spending, secrets: SecretWatch) -> Workers:
         settings, shared, installation = self._settings, self._shared, bus.surroundings.installation
@@ -228,6 +248,7 @@ class Operator:
             bury=settings.bury_seconds,
             bury_suspended=settings.bury_suspended_seconds,
         )
+        self._admissions.forget_all()
         sessions = SessionPass(
             client=self._client,
             bus=bus.door,
@@ -238,6 +259,7 @@ class Operator:
             launcher=launcher,
             events=events,
             mail=bus.mail,
+            admissions=self._admissions,
             limits=limits,
         )
         profiles = ProfilePass(self._client, bus.door, shared, installation, self._namespaces, events, secrets, spending)
@@ -263,6 +285,7 @@ class Operator:
             "profile": profiles.run,
             "cron": crons.run,
             "arrival": arrivals.run,
+            "purge": PurgePass(shared, undertaker).run,
             "gone": gone,
             "pool": PoolPass(self._client, shared, installation, minter, events).run,
             "handover": HandoverPass(self._client, bus.door, shared, claims, launcher.facts_of).run,

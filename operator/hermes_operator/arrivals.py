@@ -56,6 +56,8 @@ class ArrivalPass:
         if known is not None:
             self.shared.queue.add(session_key(known.namespace, known.name))
             return None
+        if sid in self.shared.to_purge:
+            return self.wall_clock() + _LOOK_AGAIN_SECONDS
         arrival = await self.bus.first_arrival(sid)
         if arrival is None:
             # Messages wait and none of them is the gateway's: they go when they are old, with nobody to tell.

@@ -39,4 +39,9 @@ WARM_CLAIMS = Counter(
     "Tries to make a waiting pod a session's: claimed, lost to somebody else, empty pool, unanswered hand-over",
     ["outcome"],
 )
+ADMISSION_SECONDS = Histogram(
+    "hermes_operator_admission_seconds",
+    "What a session that starts has waited for a place, where places are limited",
+    buckets=(0.1, 1, 5, 15, 30, 60, 300, 900, 3600),
+)
 CLOCK_SKEW = Gauge("hermes_operator_clock_skew_seconds", "How far our clock is ahead of the API server's")

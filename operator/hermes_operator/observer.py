@@ -12,7 +12,7 @@ from nats.aio.msg import Msg
 from pydantic import ValidationError
 
 from hermes_contracts import subjects
-from hermes_contracts.crd.session import StartupBreakdown
+from hermes_contracts.crd.session import SessionSpec, StartupBreakdown
 from hermes_contracts.envelopes import HEADER_TRACE, Wake
 from hermes_contracts.names import LABEL_POOL
 from hermes_contracts.store_api import AgentState, ReportRequest
@@ -22,7 +22,7 @@ from hermes_operator.cluster.views import CronJobView, PodView, ProfileView, Ses
 from hermes_operator.namespaces import Namespaces
 from hermes_operator.pool.observer import WarmObserver
 from hermes_operator.reconcile.model import AgentWord, Memory
-from hermes_operator.state import Key, Shared, arrival_key, cron_key, profile_key, session_key
+from hermes_operator.state import Key, Shared, arrival_key, cron_key, profile_key, purge_key, session_key
 from hermes_service.tracing import span
 
 log = structlog.get_logger()
@@ -56,7 +56,7 @@ class Observer:
             log.warning("session.unreadable", name=body.get("metadata", {}).get("name"), error=type(error).__name__)
             return False
         if event == "DELETED":
-            return self.drop_session((view.namespace, view.name, view.uid))
+            return self.drop_session((view.namespace, view.name, view.uid), view.spec)
         record = view.record()
         if self.shared.cache.sessions.put(record) is None:
             return False
@@ -68,8 +68,11 @@ class Observer:
         self._count(view)
         return True
 
-    def drop_session(self, identity: Identity) -> bool:
-        """Take the deletion of a HermesSession; tells whether it was news."""
+    def drop_session(self, identity: Identity, last: SessionSpec | None = None) -> bool:
+        """Take the deletion of a HermesSession, and its last spec where it is known; tells whether it was news.
+
+        kopf shows of several events in a moment the last one only: the change before a deletion is in its body alone.
+        """
         change = self.shared.cache.sessions.drop(*identity)
         if change is None or change.before is None:
             return False
@@ -80,6 +83,10 @@ class Observer:
             self.shared.cache.unbind(sid, view.namespace, view.name)
             if view.status.epoch:
                 self.shared.queue.add(gone_key(sid, view.status.epoch))
+            policy = (last or view.spec).deletion_policy
+            if policy == "Purge" and not view.finalized and self.shared.leading:
+                self.shared.to_purge.add(sid)
+                self.shared.queue.add(purge_key(sid))
         self._look_at_job(view.namespace, view.cron, self.wall_clock())
         self._count(view)
         return True

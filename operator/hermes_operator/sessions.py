@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import structlog
 
 from hermes_contracts.errors import HermesError
 from hermes_contracts.names import API_VERSION
 from hermes_contracts.store_api import SUMMARIES, SessionIdsRequest, SessionSummary
+from hermes_operator.admissions import Admissions
 from hermes_operator.build.facts import Installation
 from hermes_operator.build.pod import pod_template
 from hermes_operator.bus import BusDoor
@@ -23,14 +24,17 @@ from hermes_operator.mail import Mail
 from hermes_operator.namespaces import Namespaces
 from hermes_operator.reconcile.conditions import turned_bad
 from hermes_operator.reconcile.model import Limits, Observed, Plan, ProfileVerdict, Start, Unknown
-from hermes_operator.reconcile.session import decide, idle_timeout
-from hermes_operator.reconcile.status import worth_writing, write_later_at
+from hermes_operator.reconcile.session import LOOK_AGAIN_SECONDS, decide, idle_since, idle_timeout
+from hermes_operator.reconcile.status import State, worth_writing, write_later_at
 from hermes_operator.state import Key, Shared
 from hermes_service.rpc import StoreClient
 
 log = structlog.get_logger()
 
 _QUIET_REASONS = frozenset({"Asleep", "Starting", "Draining", "Suspended", "Waiting", "Ready", "Busy", "Failed"})
+
+
+_NEEDS_NO_PLACE = frozenset({State.ASLEEP, State.SUSPENDED, State.FAILED})
 
 
 @dataclass(frozen=True)
@@ -46,6 +50,7 @@ class SessionPass:
     launcher: Launcher
     events: EventRecorder
     mail: Mail
+    admissions: Admissions
     limits: Limits
     wall_clock: Callable[[], float] = time.time
 
@@ -56,9 +61,27 @@ class SessionPass:
             return None
         observed = await self.observe(record.view())
         now = self.wall_clock()
-        plan = decide(observed, now)
+        observed, plan = self._admitted(observed, now)
         await self._apply(observed, plan)
         return await self._say(observed, plan, now)
+
+    def _admitted(self, observed: Observed, now: float) -> tuple[Observed, Plan]:
+        """Decide, with what others leave room for."""
+        session = observed.session
+        crowded = self.admissions.crowded(session.namespace)
+        if crowded and observed.pods:
+            observed = replace(observed, yields=self.admissions.yields(observed, idle_since(observed)))
+        plan = decide(observed, now)
+        if any(isinstance(action, Start) for action in plan.actions):
+            place = self.admissions.ask(observed)
+            if place is not None:
+                observed = replace(observed, place=place)
+                plan = decide(observed, now)
+        elif plan.status is not None and plan.status.state in _NEEDS_NO_PLACE:
+            self.admissions.withdraw(session.namespace, session.uid)
+        if crowded and observed.pods and plan.due is not None:
+            plan = replace(plan, due=min(plan.due, now + LOOK_AGAIN_SECONDS))
+        return observed, plan
 
     async def observe(self, session: SessionView) -> Observed:
         """Read what a decision rests on; a part that cannot be read is Unknown."""

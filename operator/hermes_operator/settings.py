@@ -5,11 +5,30 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
-from pydantic import Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic.alias_generators import to_camel
 
+from hermes_contracts.crd.base import Quantity
 from hermes_contracts.crd.profile import ProfileSpec
 from hermes_contracts.names import DnsLabel, ObjectName
+from hermes_operator.build.quantity import to_bytes
+from hermes_operator.reconcile.admission import Room
 from hermes_service.settings import ProcessSettings
+
+
+class NamespaceLimits(BaseModel):
+    """What an administrator allows one namespace; null: no limit."""
+
+    model_config = ConfigDict(extra="forbid", alias_generator=to_camel)
+
+    max_live_sessions: int | None = Field(default=None, ge=1)
+    """Sessions that may have a pod at once."""
+    memory: Quantity | None = None
+    """Memory that their pods may request together."""
+
+    def room(self) -> Room:
+        """Return it in numbers."""
+        return Room(self.max_live_sessions, to_bytes(self.memory) if self.memory is not None else None)
 
 
 class OperatorSettings(ProcessSettings):
@@ -35,6 +54,8 @@ class OperatorSettings(ProcessSettings):
     blocked_cidrs: tuple[str, ...] = ()
     """Addresses that egress class Internet excludes beside private and special ones: nodes, API server, pods, services."""
 
+    limits: dict[DnsLabel, NamespaceLimits] = Field(default_factory=dict)
+    """What the sessions of a tenant may have together, by namespace."""
     first_profile: str = ""
     """JSON of a Profile's spec; the operator makes it in the first tenant when no Profile of that name is there."""
     first_profile_name: ObjectName = "default"
@@ -48,6 +69,9 @@ class OperatorSettings(ProcessSettings):
     """A message waits this long for a Profile that is not there; then it is given up and its sender told."""
     bury_suspended_seconds: float = Field(default=604_800.0, ge=1)
     """The same for a session that is suspended."""
+    gone_namespace_seconds: float = Field(default=604_800.0, ge=0)
+    """What is left of a namespace's sessions is deleted when the namespace has been gone for this long."""
+    gone_check_seconds: float = Field(default=3600.0, gt=0)
     renew_seconds: float = Field(default=1200.0, ge=1, le=1800)
     """Agents get fresh credentials this often; the token for the models service lives for an hour."""
     silence_seconds: float = Field(default=300.0, ge=1)

@@ -49,6 +49,11 @@ def handover_key(namespace: str, pod: str) -> Key:
     return Key("handover", namespace, pod)
 
 
+def purge_key(sid: str) -> Key:
+    """Return the key of the purge of a session whose object is gone already."""
+    return Key("purge", "", sid)
+
+
 def arrival_key(sid: str) -> Key:
     """Return the key of a pass for messages whose session has no object."""
     return Key("arrival", "", sid)
@@ -99,6 +104,10 @@ class Shared:
     """Dead letters by session id, as the last look at their stream showed."""
     commanded: frozenset[str] = frozenset()
     """Ids of sessions that a command should wake, as the last look at the store showed."""
+    leading: bool = False
+    """This replica acts. What a standby sees go is the leader's to clean up."""
+    to_purge: set[str] = field(default_factory=set)
+    """Ids of sessions whose objects went without our finalizer and were to leave nothing."""
     warm: Board = field(default_factory=Board)
     """What is known of pods that wait for a session."""
     projections: dict[str, ProfileProjection] = field(default_factory=dict)

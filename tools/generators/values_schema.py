@@ -18,6 +18,18 @@ _DNS_LABEL = {"type": "string", "pattern": "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", "m
 _HOST_LIST = {"type": "array", "maxItems": 256, "items": {"type": "string", "maxLength": 253}}
 BOUNDS: dict[str, dict[str, Any]] = {
     "tenants": {"type": "array", "maxItems": 256, "uniqueItems": True, "items": _DNS_LABEL},
+    "limits": {
+        "type": "object",
+        "propertyNames": _DNS_LABEL,
+        "additionalProperties": {
+            "type": "object",
+            "additionalProperties": False,
+            "properties": {
+                "maxLiveSessions": {"type": ["integer", "null"], "minimum": 1},
+                "memory": {"type": ["string", "null"], "pattern": "^[0-9]+(\\.[0-9]+)?(m|k|M|G|T|Ki|Mi|Gi|Ti)?$"},
+            },
+        },
+    },
     "images.pullPolicy": {"enum": ["Always", "IfNotPresent", "Never"]},
     "images.pullSecrets": {"type": "array", "maxItems": 16, "items": {"type": "string", "maxLength": 253}},
     "logLevel": {"enum": ["debug", "info", "warning", "error"]},

@@ -77,7 +77,7 @@ def channel_in(prompt: str) -> str:
 
 
 def toolsets_in(prompt: str) -> tuple[str, ...] | None:
-    """Return what a built prompt of a scheduled run or a webhook says that its tools are narrowed to, None when they are not."""
+    """Return what the built prompt of a scheduled run or a webhook narrows its tools to, None when it does not."""
     match = _TOOLSETS.search(prompt)
     return tuple(name for name in match[1].split(", ") if name != "none") if match else None
 

@@ -42,7 +42,7 @@ from hermes_gateway.models.store import Rep, Req, Store
 from hermes_gateway.models.token_endpoint import TokenEndpoint
 from hermes_gateway.models.tokens import TokenVerifier
 from hermes_gateway.models.usage import UsageRecorder
-from hermes_service.bus import BusCredentials, connect
+from hermes_service.bus import BusCredentials, connect, follow_file
 from hermes_service.lifecycle import run
 from hermes_service.logs import configure_logging
 from hermes_service.operations import Operations
@@ -72,7 +72,7 @@ class Bus:
             self.settings.bus_url, credentials, name="hermes-models", inbox=subjects.service_inbox(name)
         )
         try:
-            await asyncio.Event().wait()
+            await follow_file(self.client, credentials, self.settings.bus_credentials_file)
         finally:
             await self.client.close()
 

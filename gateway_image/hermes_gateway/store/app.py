@@ -25,7 +25,7 @@ from hermes_gateway.store.janitor import clean_for_ever
 from hermes_gateway.store.migrate import MigrationError, migrate
 from hermes_gateway.store.relay import Relay
 from hermes_gateway.store.settings import StoreSettings
-from hermes_service.bus import BusCredentials, connect
+from hermes_service.bus import BusCredentials, connect, follow_file
 from hermes_service.lifecycle import run
 from hermes_service.logs import configure_logging
 from hermes_service.operations import Operations
@@ -99,6 +99,7 @@ async def serve(settings: StoreSettings) -> None:
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(health.watch())
+                group.create_task(follow_file(bus, credentials, settings.bus_credentials_file))
                 group.create_task(
                     clean_for_ever(
                         requests,

@@ -27,6 +27,7 @@ from hermes_gateway.store.epochs import Epochs
 from hermes_gateway.store.known import KnownTurns
 from hermes_gateway.store.logins import Logins
 from hermes_gateway.store.media import Media
+from hermes_gateway.store.namespaces import Namespaces
 from hermes_gateway.store.relay import Relay
 from hermes_gateway.store.sessions import Sessions
 from hermes_gateway.store.steps import Steps
@@ -85,7 +86,7 @@ def build_handlers(database: Database, relay: Relay, bus: Client) -> dict[str, H
     known = KnownTurns(database)
     turns, steps = Turns(database, known), Steps(database, known)
     conversations, sessions = Conversations(database), Sessions(database)
-    epochs, commands, deliveries = Epochs(database), Commands(database), Deliveries(database)
+    commands, deliveries = Commands(database), Deliveries(database)
     ledger, media, logins = UsageLedger(database), Media(database), Logins(database)
 
     async def put_command(caller: Caller, request: PutCommandRequest) -> PutCommandReply:
@@ -107,12 +108,9 @@ def build_handlers(database: Database, relay: Relay, bus: Client) -> dict[str, H
     table.add(store_api.REPORT, sessions.report)
     table.add(store_api.TAKE_COMMANDS, commands.take)
     table.add(store_api.FINISH_COMMAND, commands.finish)
-    table.add(store_api.RAISE_EPOCH, epochs.raise_epoch)
-    table.add(store_api.SUMMARIES, epochs.summaries)
+    _add_fleet(table, database)
     table.add(store_api.WAITING_COMMANDS, commands.waiting)
     table.add(store_api.BURY, turns.bury, lambda _, request: request.inbound.sid)
-    table.add(store_api.PURGE, epochs.purge)
-    table.add(store_api.CRON_TURNS, CronRuns(database).turns)
     table.add(store_api.PUT_COMMAND, put_command)
     table.add(store_api.CREATE_SESSION, sessions.create)
     table.add(store_api.GET_SESSION, sessions.get)
@@ -130,6 +128,17 @@ def build_handlers(database: Database, relay: Relay, bus: Client) -> dict[str, H
     table.add(store_api.SPENT, ledger.spent)
     table.add(store_api.PROFILE_SPEND, ledger.by_profile)
     return table.handlers
+
+
+def _add_fleet(table: Table, database: Database) -> None:
+    """Add what the operator asks about all sessions."""
+    epochs, namespaces = Epochs(database), Namespaces(database)
+    table.add(store_api.RAISE_EPOCH, epochs.raise_epoch)
+    table.add(store_api.SUMMARIES, epochs.summaries)
+    table.add(store_api.PURGE, epochs.purge)
+    table.add(store_api.CRON_TURNS, CronRuns(database).turns)
+    table.add(store_api.SESSION_NAMESPACES, namespaces.names)
+    table.add(store_api.GONE_NAMESPACES, namespaces.gone)
 
 
 async def _hint_control(bus: Client, sid: str) -> None:

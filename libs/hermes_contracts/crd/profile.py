@@ -202,6 +202,10 @@ class ProfileSpec(ApiModel):
     idle_timeout_seconds: int = Field(
         default=900, ge=5, le=604_800, description="Seconds without activity after which a session's pod goes to sleep"
     )
+    max_live_sessions: Annotated[int, Field(ge=1, le=10_000)] | None = Field(
+        default=None,
+        description="Sessions that may have a pod at once; others wait, fairly between owners, until one sleeps",
+    )
     budgets: Budgets = Field(default=Budgets(), description="Where a turn stops by itself")
     sandbox: Sandbox = Field(default=Sandbox(), description="The container that runs every command")
     agent: Agent = Field(default=Agent(), description="The container that runs the loop")

@@ -71,6 +71,7 @@ SESSION = Kind(
         PrinterColumn("Active", "date", ".status.lastActivity"),
         PrinterColumn("Age", "date", ".metadata.creationTimestamp"),
         PrinterColumn("Pending", "integer", ".status.pending", 1),
+        PrinterColumn("Queue", "integer", ".status.queuePosition", 1),
         PrinterColumn("Turns", "integer", ".status.turns", 1),
         PrinterColumn("Cost", "string", ".status.costUsd", 1),
         PrinterColumn("Pod", "string", ".status.pod", 1),

@@ -47,13 +47,16 @@ class SessionStatus(ApiModel):
 
     observed_generation: int = 0
     id: str = Field(default="", description="Session id: keys its subjects and its rows")
-    state: str = Field(default="", description="Asleep, Starting, Ready, Busy, Draining, Suspended or Failed")
+    state: str = Field(default="", description="Asleep, Queued, Starting, Ready, Busy, Draining, Suspended or Failed")
     conditions: tuple[Condition, ...] = ()
     pod: str = Field(default="", description="Name of the pod, if there is one")
     epoch: int = Field(default=0, description="How often the session was started; a mirror of the store's")
     isolation: str = Field(default="", description="Container or VM: what stands between a command and the agent")
     last_activity: str | None = Field(default=None, description="When the last turn began or ended")
     pending: int = Field(default=0, description="Messages that wait")
+    queue_position: int = Field(
+        default=0, description="Place among the sessions that wait to be started; 0: it does not wait"
+    )
     turns: int = 0
     input_tokens: int = 0
     output_tokens: int = 0

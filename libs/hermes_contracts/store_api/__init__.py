@@ -172,6 +172,12 @@ from hermes_contracts.store_api.for_models import (
     SpentRequest as SpentRequest,
 )
 from hermes_contracts.store_api.for_operator import (
+    MAX_GONE_SESSIONS as MAX_GONE_SESSIONS,
+)
+from hermes_contracts.store_api.for_operator import (
+    MAX_NAMESPACES as MAX_NAMESPACES,
+)
+from hermes_contracts.store_api.for_operator import (
     MAX_WAITING_COMMANDS as MAX_WAITING_COMMANDS,
 )
 from hermes_contracts.store_api.for_operator import (
@@ -185,6 +191,12 @@ from hermes_contracts.store_api.for_operator import (
 )
 from hermes_contracts.store_api.for_operator import (
     CronTurnsRequest as CronTurnsRequest,
+)
+from hermes_contracts.store_api.for_operator import (
+    GoneNamespacesRequest as GoneNamespacesRequest,
+)
+from hermes_contracts.store_api.for_operator import (
+    GoneSessions as GoneSessions,
 )
 from hermes_contracts.store_api.for_operator import (
     ProfileSpend as ProfileSpend,
@@ -203,6 +215,9 @@ from hermes_contracts.store_api.for_operator import (
 )
 from hermes_contracts.store_api.for_operator import (
     SessionIdsRequest as SessionIdsRequest,
+)
+from hermes_contracts.store_api.for_operator import (
+    SessionNamespaces as SessionNamespaces,
 )
 from hermes_contracts.store_api.for_operator import (
     SessionSummaries as SessionSummaries,
@@ -251,6 +266,8 @@ FINISH_COMMAND = _method("finish_command", FinishCommandRequest, Empty, "agent")
 RAISE_EPOCH = _method("raise_epoch", RaiseEpochRequest, RaiseEpochReply, "operator")
 SUMMARIES = _method("summaries", SessionIdsRequest, SessionSummaries, "operator")
 WAITING_COMMANDS = _method("waiting_commands", Empty, WaitingCommands, "operator")
+SESSION_NAMESPACES = _method("session_namespaces", Empty, SessionNamespaces, "operator")
+GONE_NAMESPACES = _method("gone_namespaces", GoneNamespacesRequest, GoneSessions, "operator")
 BURY = _method("bury", BuryRequest, Empty, "operator")
 PURGE = _method("purge", SidRequest, Empty, "operator")
 

@@ -61,6 +61,29 @@ class WaitingCommands(StoreModel):
 MAX_WAITING_COMMANDS = 1000
 
 
+MAX_NAMESPACES = 1000
+MAX_GONE_SESSIONS = 100
+
+
+class SessionNamespaces(StoreModel):
+    """Namespaces that have sessions; at most MAX_NAMESPACES."""
+
+    names: tuple[DnsLabel, ...]
+
+
+class GoneNamespacesRequest(StoreModel):
+    """All namespaces that the cluster has no more; one that was noted before and is not named is back."""
+
+    gone: tuple[DnsLabel, ...] = Field(max_length=MAX_NAMESPACES)
+    grace_seconds: float = Field(ge=0)
+
+
+class GoneSessions(StoreModel):
+    """Sessions of namespaces that have been gone for the time of grace; at most MAX_GONE_SESSIONS."""
+
+    sids: tuple[Sid, ...]
+
+
 class SidRequest(StoreModel):
     """One session."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -22,6 +23,7 @@ from hermes_contracts.names import (
     session_id_of_object,
 )
 from hermes_operator.build.meta import ANNOTATION_TEMPLATE, MANAGED_BY, OPERATOR
+from hermes_operator.build.quantity import to_bytes
 
 Manifest = dict[str, Any]
 MAX_RUN_NOW = 256
@@ -60,6 +62,7 @@ class SessionRecord:
     made_by_operator: bool
     finalized: bool
     profile: str
+    owner: str
     cron: str
     state: str
     pod: str
@@ -129,6 +132,7 @@ class SessionView:
             made_by_operator=self.made_by_operator,
             finalized=self.finalized,
             profile=sys.intern(self.spec.profile_ref.name),
+            owner=sys.intern(self.spec.owner),
             cron=sys.intern(self.cron),
             state=sys.intern(self.status.state),
             pod=self.status.pod,
@@ -233,6 +237,8 @@ class PodView:
     """Addresses that its /etc/hosts names, fixed when it was made."""
     bus_key: str = ""
     """It waited for its session: public key of a credential that only its agent's memory holds."""
+    memory: int = 0
+    """Bytes that its containers request together."""
 
     @classmethod
     def read(cls, body: Manifest) -> PodView:
@@ -259,7 +265,18 @@ class PodView:
             containers={entry["name"]: _container(entry) for entry in statuses},
             host_aliases=frozenset(alias["ip"] for alias in body.get("spec", {}).get("hostAliases") or []),
             bus_key=(meta.get("annotations") or {}).get(ANNOTATION_BUS_KEY, ""),
+            memory=_memory(body.get("spec") or {}),
         )
+
+
+def _memory(spec: Manifest) -> int:
+    """Sum what containers that stay request; what somebody's webhook added in a notation of its own is left out."""
+    total = 0
+    sidecars = (c for c in spec.get("initContainers") or [] if c.get("restartPolicy") == "Always")
+    for container in (*sidecars, *(spec.get("containers") or [])):
+        with contextlib.suppress(ValueError):
+            total += to_bytes(((container.get("resources") or {}).get("requests") or {}).get("memory", "0"))
+    return total
 
 
 def _container(status: Manifest) -> ContainerView:

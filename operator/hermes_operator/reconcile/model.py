@@ -8,6 +8,7 @@ from hermes_contracts.crd.profile import ProfileSpec
 from hermes_contracts.crd.session import SessionStatus, StartupBreakdown
 from hermes_contracts.store_api import AgentState, SessionSummary
 from hermes_operator.cluster.views import PodView, SessionView
+from hermes_operator.reconcile.admission import Place
 
 
 @dataclass(frozen=True)
@@ -118,6 +119,10 @@ class Observed:
     dead_letters: int = 0
     commanded: bool = False
     """A person asked for something that needs an agent and is no message."""
+    place: Place | None = None
+    """Where it stands among those that wait for a place; asked only when a start is decided."""
+    yields: bool = False
+    """Others wait for its place and it is among those that have been idle longest."""
     limits: Limits = Limits()
 
 

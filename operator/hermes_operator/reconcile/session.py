@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from hermes_contracts.store_api import AgentState, SessionSummary
 from hermes_operator.cluster.views import PodView, timestamp
+from hermes_operator.reconcile.admission import YIELD_SECONDS, Why
 from hermes_operator.reconcile.model import (
     Action,
     Bury,
@@ -147,6 +148,19 @@ def _busy(observed: Observed, pod: PodView) -> bool:
 
 def _idle_at(observed: Observed, pod: PodView) -> float | None:
     """Return when the session has been idle long enough, or None while it works or while that cannot be known."""
+    since = _idle_since(observed, pod)
+    if since is None:
+        return None
+    return since + (min(YIELD_SECONDS, idle_timeout(observed)) if observed.yields else idle_timeout(observed))
+
+
+def idle_since(observed: Observed) -> float | None:
+    """Return when a session with a pod last did something, or None while it works or while that cannot be known."""
+    live = [] if isinstance(observed.pods, Unknown) else [pod for pod in observed.pods if not pod.deleting]
+    return _idle_since(observed, live[-1]) if live and _spoke(observed, live[-1]) else None
+
+
+def _idle_since(observed: Observed, pod: PodView) -> float | None:
     summary, pending = observed.summary, observed.pending
     if isinstance(summary, Unknown) or isinstance(pending, Unknown):
         return None
@@ -156,7 +170,7 @@ def _idle_at(observed: Observed, pod: PodView) -> float | None:
     word = observed.memory.word
     if word is not None and word.epoch == pod.epoch:
         last = max(last, word.at)
-    return last + idle_timeout(observed)
+    return last
 
 
 def idle_timeout(observed: Observed) -> int:
@@ -173,6 +187,8 @@ def _without_pod(observed: Observed, now: float) -> Plan:
     if session.spec.suspend:
         return _suspended(observed, now)
     wanted = _wanted(observed)
+    if wanted is None and session.status.state == State.QUEUED:
+        return Plan(due=now + LOOK_AGAIN_SECONDS)
     if wanted is None:
         return Plan(due=now + LOOK_AGAIN_SECONDS, status=build_status(observed, _resting(observed), now))
     if not wanted:
@@ -197,6 +213,9 @@ def _without_pod(observed: Observed, now: float) -> Plan:
         return Plan(status=build_status(observed, StatusFacts(State.STARTING), now), due=now + LOOK_AGAIN_SECONDS)
     if isinstance(summary, Unknown):
         return Plan(status=build_status(observed, StatusFacts(State.FAILED), now), due=now + LOOK_AGAIN_SECONDS)
+    if observed.place is not None:
+        state = State.FAILED if observed.place.why is Why.TOO_LARGE else State.QUEUED
+        return Plan(status=build_status(observed, StatusFacts(state), now), due=now + LOOK_AGAIN_SECONDS)
     return Plan(actions=(Start(summary.epoch if summary is not None else 0),), due=now)
 
 

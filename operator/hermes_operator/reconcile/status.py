@@ -9,7 +9,9 @@ from hermes_contracts.crd.session import SessionStatus
 from hermes_contracts.store_api import SessionSummary
 from hermes_operator.build.money import usd
 from hermes_operator.build.pod import isolation
+from hermes_operator.build.quantity import MIB
 from hermes_operator.cluster.views import PodView
+from hermes_operator.reconcile.admission import Place, Why
 from hermes_operator.reconcile.conditions import Finding, rfc3339, settle
 from hermes_operator.reconcile.model import Observed, ProfileVerdict, Unknown
 from hermes_operator.reconcile.pods import Diagnosis, Health
@@ -26,6 +28,7 @@ class State(StrEnum):
     READY = "Ready"
     BUSY = "Busy"
     DRAINING = "Draining"
+    QUEUED = "Queued"
     SUSPENDED = "Suspended"
     FAILED = "Failed"
 
@@ -60,6 +63,7 @@ def build_status(observed: Observed, facts: StatusFacts, now: float) -> SessionS
         epoch=pod.epoch if pod is not None else max(old.epoch, known.epoch if known else 0),
         isolation=(isolation(runtime) if isinstance(profile, ProfileVerdict) else old.isolation) if pod else "",
         last_activity=rfc3339(known.last_activity) if known and known.last_activity else old.last_activity,
+        queue_position=observed.place.position if observed.place is not None else 0,
         pending=observed.pending if isinstance(observed.pending, int) else old.pending,
         turns=known.turns if known else old.turns,
         input_tokens=known.usage.input_tokens if known else old.input_tokens,
@@ -115,6 +119,8 @@ def _ready(observed: Observed, facts: StatusFacts) -> Finding:
         return Finding("Ready", False, facts.found.problem.reason, facts.found.problem.message)
     if facts.state is State.STARTING and observed.memory.crash:
         return Finding("Ready", False, facts.state.value, f"the pod before ended: {observed.memory.crash}")
+    if observed.place is not None:
+        return Finding("Ready", False, observed.place.why, _queued_message(observed.place))
     if facts.state is not State.FAILED:
         return Finding("Ready", False, facts.state.value, "")
     profile, memory, summary = observed.profile, observed.memory, observed.summary
@@ -135,6 +141,18 @@ def _ready(observed: Observed, facts: StatusFacts) -> Finding:
     if isinstance(summary, Unknown):
         return Finding("Ready", False, "StoreUnavailable", summary.why)
     return Finding("Ready", False, "Waiting", "")
+
+
+def _queued_message(place: Place) -> str:
+    mebibytes = place.limit // MIB
+    after = "; it starts when another session sleeps (status.queuePosition)"
+    return {
+        Why.PROFILE_FULL: f"its Profile allows {place.limit} live sessions{after}",
+        Why.NAMESPACE_FULL: f"its namespace may have {place.limit} live sessions{after}",
+        Why.NAMESPACE_MEMORY: f"the sessions of its namespace may request {mebibytes} MiB of memory{after}",
+        Why.TOO_LARGE: f"its pod requests more memory than the {mebibytes} MiB of its namespace; make its Profile's "
+        "agent.resources or sandbox.resources smaller",
+    }[place.why]
 
 
 def _pod_ready(found: Diagnosis) -> Finding:

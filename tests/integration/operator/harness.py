@@ -31,6 +31,8 @@ from hermes_contracts.store_api import (
     CronTurns,
     CronTurnsRequest,
     Empty,
+    GoneNamespacesRequest,
+    GoneSessions,
     ProfileSpend,
     ProfileSpendRequest,
     ProfileSpends,
@@ -39,6 +41,7 @@ from hermes_contracts.store_api import (
     RaiseEpochReply,
     RaiseEpochRequest,
     SessionIdsRequest,
+    SessionNamespaces,
     SessionSummaries,
     SessionSummary,
     SidRequest,
@@ -75,6 +78,9 @@ class MemoryStore:
     raised: list[tuple[str, int]] = field(default_factory=list)
     buried: list[BuryRequest] = field(default_factory=list)
     purged: list[str] = field(default_factory=list)
+    namespaces: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Session ids by namespace, for the sweep of those that are gone."""
+    gone: list[tuple[str, ...]] = field(default_factory=list)
     spends: dict[str, ProfileSpend] = field(default_factory=dict)
     cron_turns: dict[str, CronTurn] = field(default_factory=dict)
     """By run; of all jobs."""
@@ -122,6 +128,13 @@ class MemoryStore:
 
     async def waiting_commands(self, _caller: Caller, _request: Empty) -> WaitingCommands:
         return WaitingCommands(sids=tuple(self.commanded))
+
+    async def session_namespaces(self, _caller: Caller, _request: Empty) -> SessionNamespaces:
+        return SessionNamespaces(names=tuple(sorted(self.namespaces)))
+
+    async def gone_namespaces(self, _caller: Caller, request: GoneNamespacesRequest) -> GoneSessions:
+        self.gone.append(request.gone)
+        return GoneSessions(sids=tuple(sid for name in request.gone for sid in self.namespaces.pop(name, ())))
 
     async def put_command(self, _caller: Caller, request: PutCommandRequest) -> PutCommandReply:
         self.commands.append(request)
@@ -254,6 +267,8 @@ class Installation:
             "cron_turns": self.store.turns_of_job,
             "put_command": self.store.put_command,
             "waiting_commands": self.store.waiting_commands,
+            "session_namespaces": self.store.session_namespaces,
+            "gone_namespaces": self.store.gone_namespaces,
         }
         await RpcServer(bus, handlers).start("store")
 

@@ -90,6 +90,37 @@ async def test_what_is_to_leave_nothing_is_purged_before_its_object_goes(install
     assert await box.oldest(sid) is None
 
 
+async def test_a_deletion_that_is_faster_than_the_finalizer_leaves_nothing_either(installation: Installation) -> None:
+    await installation.up()
+    for number in range(5):
+        await make_session(installation, f"quick-{number}", suspend=True)
+        await reaches(installation, f"quick-{number}", "Suspended")
+    wanted = []
+    for number in range(5):
+        name = f"quick-{number}"
+        wanted.append((await session(installation, name))["status"]["id"])
+        await change(installation, name, deletionPolicy="Purge")
+        await installation.admin.delete(SESSIONS, installation.namespace, name)
+
+    async def all_purged() -> bool:
+        return set(installation.store.purged) == set(wanted)
+
+    await until(all_purged, "everything is purged", 60)
+    assert len(installation.store.purged) == len(wanted), "each once"
+
+
+async def test_what_a_deleted_namespace_left_is_purged(installation: Installation) -> None:
+    sid = "s" + "b" * 25
+    installation.store.namespaces |= {"hermes-test-never-was": (sid,), installation.namespace: ("s" + "c" * 25,)}
+    await installation.up(HERMES_GONE_CHECK_SECONDS="1")
+
+    async def purged() -> bool:
+        return installation.store.purged == [sid]
+
+    await until(purged, "its session is purged", 60)
+    assert installation.store.gone[0] == ("hermes-test-never-was",)
+
+
 async def test_a_change_of_mind_keeps_the_conversation(installation: Installation) -> None:
     await installation.up()
     await make_session(installation, "shell", suspend=True, deletionPolicy="Purge")

@@ -81,7 +81,7 @@ async def full_session(world: World) -> Session:
     return session
 
 
-OTHER_TABLES = ("logins", "profile_spend")
+OTHER_TABLES = ("gone_namespaces", "logins", "profile_spend")
 """Walled by something else than a session."""
 
 

@@ -43,8 +43,10 @@ def read_payload(body: bytes, content_type: str) -> Payload:
         raw = body.decode()
     except UnicodeDecodeError as error:
         raise ApiError(400, "the body is not UTF-8 text", code="invalid_value") from error
-    if content_type.partition(";")[0].strip().lower() != "application/x-www-form-urlencoded":
-        return Payload(raw, _json(raw))
+    value = _json(raw)
+    # Whoever posts JSON with curl calls it a form without knowing so.
+    if value is not None or content_type.partition(";")[0].strip().lower() != "application/x-www-form-urlencoded":
+        return Payload(raw, value)
     try:
         fields: dict[str, object] = dict(parse_qsl(raw, keep_blank_values=True, max_num_fields=_MAX_FIELDS))
     except ValueError as error:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from hermes_contracts.envelopes import Delta
-from hermes_gateway.gateway.openai_api.streaming import REMARK_EVENTS, TOOL_EVENT
 from hermes_gateway.gateway.responses_api.protocol import OutputMessage, OutputText, ResponseObject
 from hermes_gateway.gateway.responses_api.reading import message_item_id
 from hermes_gateway.gateway.web.errors import ErrorDetail
@@ -29,13 +28,14 @@ class ResponseEvents:
         return [*self._open(), self._event("response.output_text.delta", **self._place(), delta=piece, logprobs=[])]
 
     def tool(self, delta: Delta) -> list[bytes]:
-        """A tool started or ended; clients that do not know the event pass over it."""
-        state = "started" if delta.kind == "tool_started" else "finished"
-        return [self._event(TOOL_EVENT, tool=delta.tool[:200], call_id=delta.call_id[:200], state=state)]
+        """Say nothing of tools: OpenAI's client for Node ends a stream at the first event that it does not know."""
+        del delta
+        return []
 
     def remark(self, delta: Delta) -> list[bytes]:
-        """A sentence on what goes on, or that the answer begins again."""
-        return [self._event(REMARK_EVENTS[delta.kind], text=delta.text[:2000])]
+        """Say nothing beside the answer, for the same reason."""
+        del delta
+        return []
 
     def complete(self, response: ResponseObject) -> list[bytes]:
         """The answer is whole: the text it has is the stored one."""
