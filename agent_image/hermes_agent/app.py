@@ -12,6 +12,8 @@ from dataclasses import dataclass
 
 import structlog
 
+from hermes_agent.approvals.gate import Gate
+from hermes_agent.approvals.judge import ModelJudge
 from hermes_agent.compression.compaction import Compactor
 from hermes_agent.loop.limits import Limits
 from hermes_agent.loop.run import TurnRunner
@@ -99,7 +101,8 @@ async def run(folder: SessionFolder, clock: Clock) -> ExitCode:
     prompts = SessionPrompts(config, tools, sandbox)
     titles = Titles(store, model)
     compactor = Compactor(store, model, deltas, config.compression, model.window, prompts.rebuild)
-    loop = TurnLoop(store, model, Toolbox(tools, sandbox), limits, deltas, random.Random(), compactor, hints)
+    gate = Gate(store, config.approvals, ModelJudge(model))
+    loop = TurnLoop(store, model, Toolbox(tools, sandbox, gate=gate), limits, deltas, random.Random(), compactor, hints)
     runner = TurnRunner(
         config, store, loop, tools, limits, prompts=prompts, by_hand=compactor, on_first=titles.first_exchange
     )

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_vali
 from hermes_contracts.envelopes import Target
 from hermes_contracts.names import DnsLabel, ObjectName
 
-Scope = Literal["chat", "sessions"]
+Scope = Literal["chat", "sessions", "jobs"]
 
 
 class _Record(BaseModel):
@@ -106,6 +106,7 @@ class WebhookRoutes(_Record):
 
 
 PlatformId = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
+ChatCommandName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z-]{0,31}$")]
 
 
 class ChatAccount(_Record):
@@ -120,8 +121,30 @@ class ChatAccount(_Record):
     """Chats whose members may use it there, guests, bots and connected organisations apart."""
     allow_everyone: bool = False
     """All members of the account's own workspace, guests and bots apart."""
+    pairing: bool = False
+    """Strangers who write directly are given a code, and whom an admin approves by it may use the account."""
+    admins: tuple[PlatformId, ...] = Field(default=(), max_length=1_000)
+    """People who may say every command in direct chats; empty: all who may talk. It lets nobody in who is not allowed."""
+    user_commands: tuple[ChatCommandName, ...] = Field(default=(), max_length=64)
+    """Commands, without the slash, that others than admins may say in direct chats, beside `help` and `whoami`."""
+    group_admins: tuple[PlatformId, ...] = Field(default=(), max_length=1_000)
+    """The same as `admins`, for rooms."""
+    group_user_commands: tuple[ChatCommandName, ...] = Field(default=(), max_length=64)
+    """The same as `user_commands`, for rooms."""
     session_scope: Literal["User", "Conversation"] = "User"
     """`User`: a person has one agent, with a conversation a thread; `Conversation`: each chat and thread has its own."""
+
+    @model_validator(mode="after")
+    def _people_need_admins(self) -> Self:
+        if self.pairing and not (self.admins or self.group_admins):
+            raise ValueError("pairing: nobody could approve a code; name admins, or leave it out")
+        if self.user_commands and not self.admins:
+            raise ValueError("user_commands: without admins everybody may say every command; name admins, or leave it out")
+        if self.group_user_commands and not self.group_admins:
+            raise ValueError(
+                "group_user_commands: without group_admins everybody may say every command; name them, or leave it out"
+            )
+        return self
 
 
 class SlackAccount(ChatAccount):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from pydantic import BaseModel, ConfigDict, Field
 
 from hermes_contracts import PROTOCOL_VERSION
@@ -27,6 +29,21 @@ class CompressionConfig(BaseModel):
     """Of the model's context window; None: 50, or 75 for windows below 512,000 tokens."""
     protect_first: int = 3
     protect_last: int = 20
+
+
+class ApprovalsConfig(BaseModel):
+    """When a person is asked before a command runs."""
+
+    model_config = ConfigDict(frozen=True)
+
+    mode: Literal["isolated", "manual", "smart", "off"] = "isolated"
+    """`isolated`: nobody is asked, because the sandbox holds nothing that a command could harm beyond itself."""
+    deny: tuple[str, ...] = ()
+    """Globs over whole commands; what matches never runs."""
+    timeout_seconds: int = 604_800
+    """Silence for so long means no."""
+    unattended: Literal["deny", "approve"] = "deny"
+    """What happens to a dangerous command when the clock or a webhook sent the message."""
 
 
 class AgentConfig(BaseModel):
@@ -56,6 +73,7 @@ class AgentConfig(BaseModel):
     """Input and output tokens of one turn's model calls together."""
     max_turn_cost_nano_usd: int | None = None
     compression: CompressionConfig = CompressionConfig()
+    approvals: ApprovalsConfig = ApprovalsConfig()
     context_files: bool = True
     context_file_characters: int = 20_000
     platform_hints: dict[str, str] = Field(default_factory=dict)

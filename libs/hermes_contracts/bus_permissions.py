@@ -66,8 +66,15 @@ _SERVICES: dict[Role, tuple[tuple[str, ...], tuple[str, ...]]] = {
             "hermes.warm.claim.*",
             "hermes.svc.operator.*",
             "hermes.in.*.*",
+            f"{subjects.service_inbox(Role.GATEWAY)}.>",
         ),
-        (subjects.WAKE, "hermes.store.*.*.report", "hermes.warm.hello.*", "$KV.hermes-profiles.>"),
+        (
+            subjects.jobs(Role.GATEWAY, "*"),
+            subjects.WAKE,
+            "hermes.store.*.*.report",
+            "hermes.warm.hello.*",
+            "$KV.hermes-profiles.>",
+        ),
     ),
     Role.GATEWAY: (
         (
@@ -75,6 +82,7 @@ _SERVICES: dict[Role, tuple[tuple[str, ...], tuple[str, ...]]] = {
             subjects.WAKE,
             "hermes.ctl.*",
             "hermes.svc.gateway.*",
+            subjects.jobs(Role.GATEWAY, "*"),
             f"$JS.API.CONSUMER.*.{subjects.OUT_STREAM}.>",
             f"$JS.API.CONSUMER.*.{subjects.EVENTS_STREAM}.>",
             # The client library makes the consumers of replays without a name, and so without a tail.
@@ -137,7 +145,7 @@ def may_reply_to(subject: str, reply: str) -> bool:
     tokens = subject.split(".")
     if len(tokens) == 5 and tokens[:2] == ["hermes", "store"]:
         prefix = subjects.agent_inbox(tokens[2], int(tokens[3])) if tokens[3].isdigit() else ""
-    elif len(tokens) == 4 and tokens[:2] == ["hermes", "svc"]:
+    elif len(tokens) == 4 and tokens[:2] in (["hermes", "svc"], ["hermes", "jobs"]):
         prefix = subjects.service_inbox(tokens[2])
     else:
         return False

@@ -110,6 +110,8 @@ class Inbound(_Envelope):
     """What this message may make the agent use, of what its Profile has; None: all of it."""
     deliver: Annotated[tuple[Target, ...], Field(max_length=9)] = ()
     """Where the answer goes instead of where the message came from."""
+    approval: Annotated[str, StringConstraints(max_length=64)] = ""
+    """Set: the message says that a person answered this question of the agent's; what he said is in the store."""
 
 
 def message_id(sid: str, channel: str, account: str, update_id: str) -> str:
@@ -153,6 +155,8 @@ class EventType(StrEnum):
     TURN_DEAD = "turn.dead"
     DELIVERY_FAILED = "delivery.failed"
     CONVERSATION_COMPACTED = "conversation.compacted"
+    APPROVAL_REQUESTED = "approval.requested"
+    APPROVAL_ANSWERED = "approval.answered"
 
 
 class Event(_Envelope):

@@ -31,6 +31,11 @@ ANNOTATION_BUS_KEY = f"{GROUP}/bus-key"
 ANNOTATION_RUN_NOW = f"{GROUP}/run-now"
 """On a HermesCronJob: each new value starts one run."""
 
+ANNOTATION_JOB_TITLE = f"{GROUP}/job-title"
+"""On a HermesCronJob that was asked for over the bus: what its owner calls it."""
+LABEL_JOB_OWNER = f"{GROUP}/job-owner"
+"""On the same: whose it is, as `job_owner_label` writes it. Without it nobody sees the job but in Kubernetes."""
+
 FIELD_MANAGER = "hermes-operator"
 FINALIZER_PURGE = f"{GROUP}/purge"
 """On sessions with `deletionPolicy: Purge` only: holds the object until the session's data is gone."""
@@ -145,3 +150,14 @@ def cron_session_name(job: str, job_uid: str, run: str) -> str:
 def cron_owner(namespace: str, job: str) -> str:
     """Owner of the sessions of a job's runs."""
     return f"{CRON_CHANNEL}:{namespace}/{job}"
+
+
+def job_owner_label(owner: str) -> str:
+    """Write the owner of a job as the value of a label, which cannot hold every name."""
+    return _hash("job-owner", owner)[:32]
+
+
+def cron_job_name(owner: str, profile: str, title: str) -> str:
+    """Name of the HermesCronJob that an owner asks for: the same title is the same job."""
+    readable = re.sub(r"[^a-z0-9]+", "-", title.lower())[: MAX_CRON_NAME - 11].strip("-")
+    return f"{readable or 'job'}-{_hash('job', owner, profile, title)[:10]}"

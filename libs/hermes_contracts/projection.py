@@ -22,6 +22,8 @@ class ProfileProjection(BaseModel):
     ready: bool
     message: str
     """Why it is not ready, in words for the person who asks."""
+    approvers: tuple[str, ...] = ()
+    """People who may answer an agent's questions for others."""
     created_at: float
     """Seconds since the epoch."""
 

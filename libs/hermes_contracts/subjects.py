@@ -127,6 +127,11 @@ def warm_claim(uid: str) -> str:
     return f"hermes.warm.claim.{uid}"
 
 
+def jobs(role: str, method: str) -> str:
+    """Subject of a request about HermesCronJobs by one of our services; the operator that leads answers."""
+    return f"hermes.jobs.{role}.{method}"
+
+
 def service_store(role: str, method: str) -> str:
     """Subject of a store method called by one of our services."""
     return f"hermes.svc.{role}.{method}"

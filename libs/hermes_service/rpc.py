@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import structlog
 from nats.aio.client import Client
@@ -30,14 +30,17 @@ log = structlog.get_logger()
 Req = TypeVar("Req", bound=BaseModel)
 Rep = TypeVar("Rep", bound=BaseModel)
 
-_BY_NAME = {method.name: method for method in METHODS}
+_STORE_SUBJECTS = ("hermes.store.*.*.*", "hermes.svc.*.*")
 
 
 class StoreClient:
     """Calls the store. A lost answer is asked for again, which every method allows, until `patience_seconds` are over."""
 
-    def __init__(self, bus: Client, subject: Callable[[str], str], *, patience_seconds: float = 30.0) -> None:
+    def __init__(
+        self, bus: Client, subject: Callable[[str], str], *, patience_seconds: float = 30.0, server: str = "the store"
+    ) -> None:
         self._bus = bus
+        self._server = server
         self._subject = subject
         self._patience_seconds = patience_seconds
 
@@ -63,7 +66,7 @@ class StoreClient:
             except (NatsTimeout, NoRespondersError, NatsError) as error:
                 if time.monotonic() + pause > deadline:
                     raise HermesError(
-                        ErrorCode.UNAVAILABLE, f"the store does not answer ({method.name})", retryable=True
+                        ErrorCode.UNAVAILABLE, f"{self._server} does not answer ({method.name})", retryable=True
                     ) from error
             await asyncio.sleep(pause * random.uniform(0.5, 1.5))
             pause = min(pause * 2, 2.0)
@@ -100,7 +103,7 @@ def parse_subject(subject: str) -> tuple[Caller, str] | None:
     tokens = subject.split(".")
     if len(tokens) == 5 and tokens[:2] == ["hermes", "store"] and tokens[3].isdigit():
         return Caller("agent", tokens[2], int(tokens[3])), tokens[4]
-    if len(tokens) == 4 and tokens[:2] == ["hermes", "svc"]:
+    if len(tokens) == 4 and tokens[:2] in (["hermes", "svc"], ["hermes", "jobs"]):
         return Caller(tokens[2]), tokens[3]
     return None
 
@@ -108,8 +111,18 @@ def parse_subject(subject: str) -> tuple[Caller, str] | None:
 class RpcServer:
     """Serves methods in a queue group, at most `concurrency` at once; the rest waits in the client library's queue."""
 
-    def __init__(self, bus: Client, handlers: dict[str, Handler], *, concurrency: int = 64) -> None:
+    def __init__(
+        self,
+        bus: Client,
+        handlers: dict[str, Handler],
+        *,
+        concurrency: int = 64,
+        methods: Iterable[Method[Any, Any]] = METHODS,
+        subjects: tuple[str, ...] = _STORE_SUBJECTS,
+    ) -> None:
         self._bus = bus
+        self._methods = {method.name: method for method in methods}
+        self._subjects = subjects
         self._handlers = handlers
         self._slots = asyncio.Semaphore(concurrency)
         self._running: set[asyncio.Task[None]] = set()
@@ -117,7 +130,7 @@ class RpcServer:
 
     async def start(self, queue: str) -> None:
         """Subscribe; messages are answered until `stop`."""
-        for subject in ("hermes.store.*.*.*", "hermes.svc.*.*"):
+        for subject in self._subjects:
             self._subscriptions.append(await self._bus.subscribe(subject, queue=queue, cb=self._receive))
 
     async def stop(self) -> None:
@@ -170,9 +183,9 @@ class RpcServer:
     async def _serve(self, caller: Caller, name: str, data: bytes) -> BaseModel | Encoded:
         """Return the method's answer. Raises HermesError and nothing else."""
         try:
-            method = _BY_NAME.get(name)
+            method = self._methods.get(name)
             if method is None or name not in self._handlers:
-                raise HermesError(ErrorCode.NOT_FOUND, f"the store has no method {name[:64]!r}")
+                raise HermesError(ErrorCode.NOT_FOUND, f"there is no method {name[:64]!r}")
             if caller.role not in method.callers:
                 raise HermesError(ErrorCode.FORBIDDEN, f"{caller.role[:32]} may not call {name}")
             request = method.request.model_validate_json(data)

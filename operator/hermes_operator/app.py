@@ -7,6 +7,7 @@ import contextlib
 import signal
 import time
 from collections.abc import Coroutine
+from datetime import UTC, datetime
 from typing import Any
 
 import structlog
@@ -30,6 +31,8 @@ from hermes_operator.engine.election import Elector, LeaseTerms
 from hermes_operator.engine.queue import WorkQueue
 from hermes_operator.engine.workers import Workers
 from hermes_operator.gone_namespaces import GoneNamespaces
+from hermes_operator.jobs.desk import Desk
+from hermes_operator.jobs.serve import serve_jobs
 from hermes_operator.launch import Launcher
 from hermes_operator.lists import Lists
 from hermes_operator.mail import Mail
@@ -213,6 +216,8 @@ class Operator:
             group.create_task(sweep.run())
             group.create_task(secrets.run())
             group.create_task(spending.run())
+            desk = Desk(self._client, frozenset(self._settings.tenants), lambda: datetime.now(UTC))
+            group.create_task(serve_jobs(bus.client, desk))
             group.create_task(self._gone_namespaces(bus, store).run())
 
     async def _bootstrap(self) -> None:

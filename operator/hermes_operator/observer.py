@@ -12,7 +12,7 @@ from nats.aio.msg import Msg
 from pydantic import ValidationError
 
 from hermes_contracts import subjects
-from hermes_contracts.crd.session import SessionSpec, StartupBreakdown
+from hermes_contracts.crd.session import StartupBreakdown
 from hermes_contracts.envelopes import HEADER_TRACE, Wake
 from hermes_contracts.names import LABEL_POOL
 from hermes_contracts.store_api import AgentState, ReportRequest
@@ -56,7 +56,7 @@ class Observer:
             log.warning("session.unreadable", name=body.get("metadata", {}).get("name"), error=type(error).__name__)
             return False
         if event == "DELETED":
-            return self.drop_session((view.namespace, view.name, view.uid), view.spec)
+            return self.drop_session((view.namespace, view.name, view.uid), view)
         record = view.record()
         if self.shared.cache.sessions.put(record) is None:
             return False
@@ -68,11 +68,8 @@ class Observer:
         self._count(view)
         return True
 
-    def drop_session(self, identity: Identity, last: SessionSpec | None = None) -> bool:
-        """Take the deletion of a HermesSession, and its last spec where it is known; tells whether it was news.
-
-        kopf shows of several events in a moment the last one only: the change before a deletion is in its body alone.
-        """
+    def drop_session(self, identity: Identity, last: SessionView | None = None) -> bool:
+        """Take the deletion of a HermesSession, and its last state where it is known; tells whether it was news."""
         change = self.shared.cache.sessions.drop(*identity)
         if change is None or change.before is None:
             return False
@@ -83,8 +80,7 @@ class Observer:
             self.shared.cache.unbind(sid, view.namespace, view.name)
             if view.status.epoch:
                 self.shared.queue.add(gone_key(sid, view.status.epoch))
-            policy = (last or view.spec).deletion_policy
-            if policy == "Purge" and not view.finalized and self.shared.leading:
+            if self.shared.leading and _left_unpurged(view, last or view):
                 self.shared.to_purge.add(sid)
                 self.shared.queue.add(purge_key(sid))
         self._look_at_job(view.namespace, view.cron, self.wall_clock())
@@ -265,3 +261,12 @@ class Observer:
             connected=round(said.get("connected", 0.0), 1),
         )
         self.shared.memories.change(uid, startup=(epoch, breakdown))
+
+
+def _left_unpurged(known: SessionView, last: SessionView) -> bool:
+    """Tell whether a session went that was to leave nothing, and not by way of our finalizer.
+
+    A change just before the deletion may be in its event alone: kopf shows of several events in a moment the last one. And
+    the API server may delete an object to which a finalizer is added while it does: that one was never marked as ending.
+    """
+    return last.spec.deletion_policy == "Purge" and not (known.finalized and last.deleting)

@@ -49,7 +49,9 @@ class OperatorSettings(ProcessSettings):
 
     models_url: str
     bus_selector: dict[str, str] = Field(default_factory=lambda: {"app.kubernetes.io/component": "bus"})
-    """Labels of the bus's pods in the release's namespace; empty when the bus is outside, then its address counts."""
+    """Labels of the bus's pods; empty when the bus is outside of the cluster, then its address counts."""
+    bus_namespace: str = ""
+    """Of those pods; empty: the release's."""
     models_selector: dict[str, str] = Field(default_factory=lambda: {"app.kubernetes.io/component": "models"})
     blocked_cidrs: tuple[str, ...] = ()
     """Addresses that egress class Internet excludes beside private and special ones: nodes, API server, pods, services."""
@@ -76,7 +78,8 @@ class OperatorSettings(ProcessSettings):
     """Agents get fresh credentials this often; the token for the models service lives for an hour."""
     silence_seconds: float = Field(default=300.0, ge=1)
     """A pod that runs and whose agent has said nothing for this long is replaced."""
-    lease_seconds: int = Field(default=15, ge=3)
+    lease_seconds: int = Field(default=10, ge=3)
+    """A leader that dies is followed after this and a seventh of it: well within 15 s."""
     kubeconfig: Path | None = None
     """Outside of a cluster only."""
 

@@ -43,7 +43,7 @@ class Surroundings:
             sandbox_image=settings.sandbox_image,
             image_pull_policy=settings.image_pull_policy,
             image_pull_secrets=settings.image_pull_secrets,
-            bus=await _address(settings.bus_url, PORT_BUS, settings.bus_selector),
+            bus=await _address(settings.bus_url, PORT_BUS, settings.bus_selector, settings.bus_namespace),
             models=await _address(settings.models_url, PORT_MODELS, settings.models_selector),
             bus_url=settings.bus_url,
             models_url=settings.models_url,
@@ -73,11 +73,11 @@ class Surroundings:
                 log.warning("surroundings.stale", error=str(error)[:200])
 
 
-async def _address(url: str, default_port: int, selector: dict[str, str]) -> HostAddress:
+async def _address(url: str, default_port: int, selector: dict[str, str], namespace: str = "") -> HostAddress:
     host, port = host_and_port(url, default_port)
     found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     addresses = tuple(sorted({str(entry[4][0]) for entry in found}))
-    return HostAddress(host, addresses, port, tuple(sorted(selector.items())))
+    return HostAddress(host, addresses, port, tuple(sorted(selector.items())), namespace)
 
 
 def _resolvers(path: Path) -> tuple[str, ...]:

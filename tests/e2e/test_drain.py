@@ -1,4 +1,4 @@
-"""A node is emptied: the eviction of a pod in mid-turn, by the API that `kubectl drain` uses, moves the session and loses nothing."""
+"""A node is emptied: the eviction of a pod in mid-turn, as `kubectl drain` asks for it, moves the session, loses nothing."""
 
 from __future__ import annotations
 

@@ -59,7 +59,11 @@ async def test_an_installation_on_somebodys_own_bus_and_database_answers(their_s
     await apply(_secret(f"{OURS}-postgres", PASSWORDS, OURS))
     values = {
         "external": {
-            "bus": {"url": f"nats://nats.{THEIRS}.svc.cluster.local:4222"},
+            "bus": {
+                "url": f"nats://nats.{THEIRS}.svc.cluster.local:4222",
+                "namespace": THEIRS,
+                "podLabels": {"app": "nats"},
+            },
             "database": {"host": f"postgres.{THEIRS}.svc.cluster.local", "sslMode": "disable"},
         }
     }

@@ -42,6 +42,8 @@ class FakeSlack:
     edits: dict[str, list[str]] = field(default_factory=dict)
     """Texts that each message had, by time, its first one included."""
     url: str = ""
+    files: dict[str, bytes] = field(default_factory=dict)
+    """By id; served to who shows the bot's token."""
     sockets: FakeSockets | None = None
     """Set: the app may open connections."""
     _times: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
@@ -89,6 +91,19 @@ class FakeSlack:
         if fault == "hang_after":
             await self.released.wait()
         return _cut() if fault == "lost_after" else JSONResponse(answer)
+
+    async def download(self, request: Request) -> Response:
+        """Serve a file; who may not is led to the front page, as Slack does."""
+        data = self.files.get(request.path_params["file"])
+        if request.headers.get("authorization") != f"Bearer {TOKEN}" or data is None:
+            return Response(status_code=302, headers={"location": "https://slack.com/"})
+        return Response(data, media_type="application/octet-stream")
+
+    def file(self, identity: str, name: str, data: bytes) -> dict[str, Any]:
+        """Put a file into the workspace; returns what an event says of it."""
+        self.files[identity] = data
+        address = f"{self.url.removesuffix('api/')}files/{identity}"
+        return {"id": identity, "name": name, "size": len(data), "url_private_download": address}
 
     def do_auth_test(self, _: dict[str, Any]) -> dict[str, Any]:
         return {"ok": True, "team_id": TEAM, "user_id": BOT}
@@ -227,7 +242,9 @@ async def post_signed(url: str, body: bytes, kind: str, **headers: str) -> httpx
 async def fake_slack() -> AsyncIterator[FakeSlack]:
     """Run a workspace."""
     slack = FakeSlack()
-    app = Starlette(routes=[Route("/api/{method}", slack.handle, methods=["GET", "POST"])])
+    app = Starlette(
+        routes=[Route("/api/{method}", slack.handle, methods=["GET", "POST"]), Route("/files/{file}", slack.download)]
+    )
     async with serve(app, "127.0.0.1", 0, shutdown_seconds=0) as port:
         slack.url = f"http://127.0.0.1:{port}/api/"
         try:

@@ -35,12 +35,15 @@ class FakeTelegram:
 
     chats: dict[int, list[Json]] = field(default_factory=dict)
     updates: list[Json] = field(default_factory=list)
+    posted: list[Json] = field(default_factory=list)
+    """Updates that the bot has taken by post."""
     calls: list[tuple[str, Json, float]] = field(default_factory=list)
     faults: dict[str, deque[Fault]] = field(default_factory=dict)
     webhook: Json = field(default_factory=dict)
     commands: list[Json] = field(default_factory=list)
     answered: list[str] = field(default_factory=list)
     """Presses whose waiting sign was ended."""
+    files: dict[str, bytes] = field(default_factory=dict)
     blocked: set[int] = field(default_factory=set)
     retry_after: int = 1
     url: str = ""
@@ -64,7 +67,7 @@ class FakeTelegram:
         return sum(1 for name, _, _ in self.calls if name == method)
 
     async def handle(self, request: Request) -> Response:
-        method = request.path_params["method"]
+        method = _METHODS[request.path_params["method"].lower()]
         arguments = await _arguments(request)
         self.calls.append((method, arguments, time.monotonic()))
         if request.path_params["token"] != TOKEN:
@@ -158,6 +161,20 @@ class FakeTelegram:
         self.chats[int(arguments["chat_id"])].remove(found)
         return True
 
+    def do_getFile(self, arguments: Json) -> Any:
+        data = self.files.get(arguments["file_id"])
+        if data is None:
+            return _error(400, "Bad Request: wrong file_id or the file is temporarily unavailable")
+        identity = arguments["file_id"]
+        return {"file_id": identity, "file_unique_id": identity, "file_size": len(data), "file_path": f"files/{identity}"}
+
+    async def download(self, request: Request) -> Response:
+        """Serve a file."""
+        data = self.files.get(request.path_params["file"])
+        if request.path_params["token"] != TOKEN or data is None:
+            return _error(404, "Not Found")
+        return Response(data, media_type="application/octet-stream")
+
     def do_sendChatAction(self, _: Json) -> bool:
         return True
 
@@ -184,11 +201,16 @@ class FakeTelegram:
             async with httpx.AsyncClient(timeout=20) as client:
                 try:
                     if (await client.post(self.webhook["url"], json=update, headers=headers)).status_code == 200:
+                        self.posted.append(update)
                         return
                 except httpx.TransportError:
                     pass
             await asyncio.sleep(0.2)
         raise AssertionError("the bot did not take the update")
+
+
+_METHODS = {name[3:].lower(): name[3:] for name in vars(FakeTelegram) if name.startswith("do_")}
+"""By their names in small letters: Telegram does not mind the case."""
 
 
 @dataclass
@@ -209,6 +231,10 @@ class TelegramPerson:
             "message_id": number, "date": int(time.time()), "chat": _chat(chat), "from": self._self(), "text": text,
             "entities": _entities(text), **more,
         }  # fmt: skip
+        if not text:
+            del message["text"], message["entities"]
+        if "caption" in more:
+            message["caption_entities"] = _entities(more["caption"])
         if topic is not None:
             message |= {"message_thread_id": topic, "is_topic_message": True}
         self.telegram.chats.setdefault(chat, []).append(message)
@@ -244,7 +270,10 @@ async def fake_telegram(host: str = "127.0.0.1", port: int = 0) -> AsyncIterator
 
 def routes(telegram: FakeTelegram) -> list[Route]:
     """Return the routes of the Bot API."""
-    return [Route("/bot{token}/{method}", telegram.handle, methods=["GET", "POST"])]
+    return [
+        Route("/bot{token}/{method}", telegram.handle, methods=["GET", "POST"]),
+        Route("/file/bot{token}/files/{file}", telegram.download),
+    ]
 
 
 def _chat(chat: int) -> Json:

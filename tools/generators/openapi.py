@@ -7,8 +7,10 @@ from typing import Any, cast
 
 from hermes_gateway.gateway import health
 from hermes_gateway.gateway.api import build_application
+from hermes_gateway.gateway.jobs.router import build_router as jobs_router
 from hermes_gateway.gateway.openai_api.router import build_router as openai_router
 from hermes_gateway.gateway.responses_api.router import build_router as responses_router
+from hermes_gateway.gateway.runs_api.router import build_router as runs_router
 from hermes_gateway.gateway.sessions_api.router import build_events_router, build_router
 
 
@@ -18,7 +20,9 @@ def files() -> dict[str, str]:
     app = build_application(
         openai_router(nothing, nothing),
         responses_router(nothing),
+        runs_router(nothing),
         build_router(nothing),
+        jobs_router(nothing),
         build_events_router(nothing, nothing, nothing, nothing, nothing, heartbeat_seconds=15),
         health.build_router(nothing),
     )

@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import Literal
 
 from hermes_contracts.conversation import Message
+from hermes_contracts.envelopes import Choice
 
 
 class EndReason(StrEnum):
@@ -31,6 +32,8 @@ class EndReason(StrEnum):
     NO_PROGRESS = "no_progress"
     CONTEXT_OVERFLOW = "context_overflow"
     MODEL_ERROR = "model_error"
+    ASKED = "asked"
+    """A person was asked something; his answer is the next turn."""
     SILENT = "silent"
     """A scheduled run had nothing to say."""
     NOT_WOKEN = "not_woken"
@@ -52,6 +55,8 @@ class Outcome:
     """The last message of the transcript, where that is not the whole reply."""
     silent: bool = False
     """Nobody is sent the reply: for scheduled runs."""
+    choices: tuple[Choice, ...] = ()
+    """What the person may press."""
     before: tuple[Message, ...] = ()
     """Rows that are written before the last one, in the same write."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import nullcontext
 from datetime import UTC, datetime
 
 import structlog
@@ -116,7 +117,8 @@ class TurnRunner:
             turn = Turn(
                 opened.turn_id, opened.next_step, transcript, stop, opened.journal, inbound, resumed=opened.attempt > 1
             )
-            outcome = await self._outcome(turn, inbound)
+            with self._loop.toolbox.gate.open(turn.turn_id, inbound) if self._loop.toolbox.gate else nullcontext():
+                outcome = await self._outcome(turn, inbound)
             await self._commit(turn, outcome)
         finally:
             timer.cancel()
@@ -168,6 +170,7 @@ class TurnRunner:
                 reason=outcome.reason.value,
                 reply=reply,
                 silent=outcome.silent,
+                choices=outcome.choices,
                 usage=turn.usage,
                 context_tokens=turn.context_tokens,
             ),

@@ -12,6 +12,7 @@ import random
 import time
 from collections.abc import Sequence
 
+from hermes_agent.approvals.gate import Asked, sentence_of
 from hermes_agent.loop.ask import Asker
 from hermes_agent.loop.budget import Budget, budgets, warning
 from hermes_agent.loop.guardrails import ATTENDED, Guardrails
@@ -25,7 +26,8 @@ from hermes_agent.loop.state import Turn as Turn
 from hermes_agent.loop.steering import answers_before, is_stored, new_goal, steering
 from hermes_agent.loop.uncompacted import NoCompaction
 from hermes_agent.model.base import ModelClient
-from hermes_agent.model.hygiene import unique_id
+from hermes_agent.model.collect import RawCall
+from hermes_agent.model.hygiene import parse_call, unique_id
 from hermes_agent.prompt.directory_hints import DirectoryHints
 from hermes_agent.prompt.first_message import first_message
 from hermes_agent.prompt.scheduled_message import scheduled_message
@@ -33,7 +35,7 @@ from hermes_agent.stop import Note, Stopped, StopReason
 from hermes_agent.tools.executor import CheckedCall, Toolbox
 from hermes_contracts.conversation import Message, Role, TextPart, ToolCallPart, ToolResultPart
 from hermes_contracts.envelopes import Inbound
-from hermes_contracts.store_api import APPEND, AppendRequest, JournalEntry
+from hermes_contracts.store_api import APPEND, GET_APPROVAL, AppendRequest, ApprovalIdRequest, JournalEntry
 
 _SUMMARISE = (
     "You have reached the limit of {limit} for this turn. Do not call tools. Tell the user in a few sentences what is "
@@ -75,6 +77,8 @@ class TurnLoop:
         """Run a turn to its end, which the caller commits. Raises TurnFailed, Stopped, HermesError (the store's)."""
         await self._begin(turn, inbound)
         guardrails = Guardrails(self._limits.guardrails, hard_stops=inbound.channel not in ATTENDED)
+        if inbound.approval and turn.step == 1:
+            await self._run_approved(turn, inbound.approval, guardrails)
         while True:
             try:
                 outcome = await self._round(turn, guardrails)
@@ -143,9 +147,32 @@ class TurnLoop:
         await self._append(turn, rows, _journal(calls, "finished"))
         self._stored(turn, notes)
         turn.remember(answer.text, only_tidied=all(call.tidies for call in calls))
+        asked = self.toolbox.gate.take_asked() if self.toolbox.gate is not None else ()
+        if asked:
+            return self._asked(turn, answer.text.strip(), asked)
         turn.stop.check()
         self._judge_round(turn, calls, guardrails)
         return None
+
+    async def _run_approved(self, turn: Turn, approval_id: str, guardrails: Guardrails) -> None:
+        """Run the call that a person has approved, as if the model had sent it again."""
+        gate = self.toolbox.gate
+        approval = await self._store.call(GET_APPROVAL, ApprovalIdRequest(approval_id=approval_id))
+        if gate is None or approval.kind != "call" or approval.state != "approved":
+            return
+        call = parse_call(RawCall(id=f"approved_{approval_id}", name=approval.tool, arguments=approval.arguments))
+        calls = [self.toolbox.check(call, unique_id(call.id, turn.transcript.call_ids))]
+        gate.approve(calls[0].part.name, calls[0].part.arguments)
+        message = Message(role=Role.ASSISTANT, parts=(calls[0].part,))
+        await self._append(turn, (message,), _journal(calls, "started"))
+        results = await self._run_tools(turn, calls, guardrails)
+        await self._append(turn, (Message(role=Role.TOOL, parts=tuple(results)),), _journal(calls, "finished"))
+
+    def _asked(self, turn: Turn, text: str, asked: tuple[Asked, ...]) -> Outcome:
+        """End the turn with what the person is asked: no pod waits for him, and his answer is the next turn."""
+        question, choices = sentence_of(asked)
+        reply = "\n\n".join(part for part in (*turn.said, text, question) if part)
+        return Outcome("done", EndReason.ASKED, reply, question, choices=choices)
 
     async def _run_tools(self, turn: Turn, calls: Sequence[CheckedCall], guardrails: Guardrails) -> list[ToolResultPart]:
         with self.pulse.excused(sum(call.deadline_seconds for call in calls)):

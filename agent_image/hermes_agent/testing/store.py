@@ -20,6 +20,10 @@ from hermes_contracts.store_api import (
     AgentState,
     AppendReply,
     AppendRequest,
+    Approval,
+    ApprovalIdRequest,
+    AskApprovalReply,
+    AskApprovalRequest,
     Command,
     CommandKind,
     CommitRequest,
@@ -88,6 +92,10 @@ class FakeStore:
         self.prompts: dict[str, FrozenPrompt] = {}
         self.commands: dict[str, Command] = {}
         self.results: dict[str, str] = {}
+        self.asked: dict[str, AskApprovalRequest] = {}
+        self.approvals: dict[str, Approval] = {}
+        self.granted: set[str] = set()
+        """Hashes of calls that run without a question."""
         self.reports: list[ReportRequest] = []
         self.calls: list[str] = []
         self.hook: Hook = lambda _name, _when: None
@@ -237,6 +245,26 @@ class FakeStore:
         kept.compactions.append(request)
         kept.context_tokens = kept.context_sequence = 0
         return CompactReply(sequence=sequence, compactions=len(kept.compactions))
+
+    def _ask_approval(self, _: int, request: AskApprovalRequest) -> AskApprovalReply:
+        if request.call_hash in self.granted:
+            return AskApprovalReply(allowed=True, approval_id="", deadline=0.0)
+        name = f"{2 + len(self.approvals) % 6}" + "a" * 7
+        found = next(
+            (k for k, v in self.asked.items() if (v.turn_id, v.call_id) == (request.turn_id, request.call_id)), name
+        )
+        self.asked.setdefault(found, request)
+        self.approvals.setdefault(
+            found,
+            Approval(
+                approval_id=found, state="pending", expired=False, asked_at=0.0, deadline=4e9,
+                **request.model_dump(include={"kind", "tool", "arguments", "question", "options", "turn_id"}),
+            ),
+        )  # fmt: skip
+        return AskApprovalReply(allowed=False, approval_id=found, deadline=4e9)
+
+    def _get_approval(self, _: int, request: ApprovalIdRequest) -> Approval:
+        return self.approvals[request.approval_id]
 
     def _set_title(self, _: int, request: SetTitleRequest) -> Empty:
         kept = self.conversation(request.conversation)

@@ -43,6 +43,8 @@ class ToolContext:
 
     call_id: str
     sandbox: SandboxPort
+    ask: Callable[[str, str, tuple[str, ...]], Awaitable[str]] | None = None
+    """Puts a question to the person: call id, question, choices; None where nobody can be asked."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +63,8 @@ class Tool(Generic[A]):
     """Whether the call only cleans up: what the model said beside it is still its answer when nothing follows."""
     lenient: bool = False
     """Failing or waiting is part of this tool's normal work: repetition is told to the model and never ends a turn."""
+    command: Callable[[A], str] = field(default=lambda _: "")
+    """The call as a shell command that does as much, for the approval rules; empty: it needs no approval."""
     max_characters: int = 100_000
     """Longest result; the middle of a longer one is spilled to a file."""
 

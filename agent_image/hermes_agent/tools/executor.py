@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from dataclasses import dataclass
 import structlog
 from pydantic import ValidationError
 
+from hermes_agent.approvals.gate import Gate
 from hermes_agent.model.hygiene import ParsedCall, clean_text
 from hermes_agent.stop import Stopped, StopReason, StopSignal
 from hermes_agent.tools.base import AnyTool, Arguments, ToolContext, ToolFailure
@@ -65,9 +67,17 @@ class CheckedCall:
 class Toolbox:
     """The session's tools and the sandbox they work in."""
 
-    def __init__(self, tools: dict[str, AnyTool], sandbox: SandboxPort, *, batch_seconds: float = BATCH_SECONDS) -> None:
+    def __init__(
+        self,
+        tools: dict[str, AnyTool],
+        sandbox: SandboxPort,
+        *,
+        batch_seconds: float = BATCH_SECONDS,
+        gate: Gate | None = None,
+    ) -> None:
         self.tools = tools
         self.sandbox = sandbox
+        self.gate = gate
         self._batch_seconds = batch_seconds
         self._only: frozenset[str] | None = None
 
@@ -102,7 +112,8 @@ class Toolbox:
     async def run(
         self, calls: Sequence[CheckedCall], stop: StopSignal, on_event: Callable[[str, ToolCallPart], None]
     ) -> list[ToolResultPart]:
-        """Return one result a call, in call order; never raises but for cancellation."""
+        """Return one result a call, in call order. Raises HermesError when the store does not say whether a call may run."""
+        calls = await self._admitted(calls, stop)
         results: dict[int, ToolResultPart] = {
             n: _error(call.part, call.error) for n, call in enumerate(calls) if not call.tool
         }
@@ -117,6 +128,20 @@ class Toolbox:
                 tasks = [group.create_task(self._run_one(calls[n], stop, on_event, self._batch_seconds)) for n in indices]
             results.update(zip(indices, (task.result() for task in tasks), strict=True))
         return await self._fit([results[n] for n in range(len(calls))])
+
+    async def _admitted(self, calls: Sequence[CheckedCall], stop: StopSignal) -> list[CheckedCall]:
+        """Return the calls, those that may not run (now) as errors; one after the other, as a person reads questions."""
+        if self.gate is None:
+            return list(calls)
+        admitted = []
+        for call in calls:
+            command = call.tool.command(call.arguments) if call.tool is not None else ""
+            refused = None
+            if command:
+                with contextlib.suppress(Stopped):
+                    refused = await stop.race(self.gate.admit(call.part, command))
+            admitted.append(call if refused is None else CheckedCall(call.part, error=refused))
+        return admitted
 
     async def _run_one(
         self,
@@ -139,7 +164,7 @@ class Toolbox:
         tool, arguments = call.tool, call.arguments
         if tool is None or arguments is None:
             return _error(call.part, call.error)
-        context = ToolContext(call.part.id, self.sandbox)
+        context = ToolContext(call.part.id, self.sandbox, self.gate.ask if self.gate is not None else None)
         seconds = min(call.deadline_seconds, most_seconds)
         try:
             async with asyncio.timeout(seconds):

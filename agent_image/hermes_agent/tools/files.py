@@ -132,6 +132,13 @@ class _Page:
         self.lines.append(shown)
 
 
+def writing(*paths: str) -> str:
+    """Return the shell command that writes to files, for the approval rules."""
+    import shlex  # loaded with the first write: start-up does not pay
+
+    return "\n".join(shlex.join(("tee", path)) for path in paths)
+
+
 async def _write(arguments: WriteArguments, context: ToolContext) -> str:
     data = arguments.content.encode("utf-8", "replace")
     await context.sandbox.write_file(arguments.path, data)
@@ -156,5 +163,6 @@ TOOLS = (
         arguments=WriteArguments,
         run=_write,
         access=lambda a: Access(writes=frozenset({path_key(a.path)})),
+        command=lambda a: writing(a.path),
     ),
 )

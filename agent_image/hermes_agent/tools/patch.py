@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Literal
 
@@ -9,12 +10,13 @@ from pydantic import Field
 
 from hermes_agent.tools import v4a
 from hermes_agent.tools.base import BARRIER, Access, Arguments, Tool, ToolContext, ToolFailure
-from hermes_agent.tools.files import path_key, require_file
+from hermes_agent.tools.files import path_key, require_file, writing
 from hermes_agent.tools.fuzzy import NoMatch, replace
 from hermes_agent.tools.sandbox_port import SandboxFailure, SandboxPort
 
 MAX_FILE_BYTES = 4_000_000
 MAX_DIFF_CHARACTERS = 8_000
+_FILE_LINE = re.compile(r"^\*\*\* (?:Add File|Update File|Delete File|Move to): (.+)$", re.MULTILINE)
 
 
 class PatchArguments(Arguments):
@@ -165,6 +167,12 @@ def _access(arguments: PatchArguments) -> Access:
     return BARRIER
 
 
+def _command(arguments: PatchArguments) -> str:
+    """Name the files that would be written."""
+    paths = [arguments.path or "."] if arguments.mode == "replace" else _FILE_LINE.findall(arguments.patch or "")
+    return writing(*(path.strip() for path in paths))
+
+
 TOOLS = (
     Tool(
         name="patch",
@@ -173,5 +181,6 @@ TOOLS = (
         arguments=PatchArguments,
         run=_run,
         access=_access,
+        command=_command,
     ),
 )

@@ -79,6 +79,7 @@ TOOLS = (
         run=_run,
         access=lambda _: BARRIER,
         lenient=True,
+        command=lambda a: a.data if a.action in {"write", "submit"} else "",
         tidies=lambda a: a.action in {"kill", "close"},
         deadline_seconds=lambda a: min(a.timeout, MAX_WAIT_SECONDS) + 30.0,
     ),

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from hermes_agent.tools import files, patch, process, search, terminal
+from hermes_agent.tools import clarify, files, patch, process, search, terminal
 from hermes_agent.tools.base import AnyTool
 
-ALL_TOOLS: tuple[AnyTool, ...] = (*terminal.TOOLS, *process.TOOLS, *files.TOOLS, *patch.TOOLS, *search.TOOLS)
+ALL_TOOLS: tuple[AnyTool, ...] = (*terminal.TOOLS, *process.TOOLS, *files.TOOLS, *patch.TOOLS, *search.TOOLS, *clarify.TOOLS)
 
 
 def tools_of(toolsets: Iterable[str]) -> dict[str, AnyTool]:

@@ -87,6 +87,7 @@ TOOLS = (
         run=_run,
         access=lambda _: BARRIER,
         lenient=True,
+        command=lambda a: a.command,
         deadline_seconds=lambda a: min(a.timeout, MAX_SECONDS) + _GRACE_SECONDS,
     ),
 )

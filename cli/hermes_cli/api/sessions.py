@@ -10,9 +10,11 @@ from pydantic import BaseModel, ValidationError
 from hermes_cli.api.client import Api
 from hermes_cli.api.shapes import (
     SESSION_ID,
+    Answered,
     Entry,
     Model,
     ModelList,
+    Questions,
     Session,
     SessionPage,
     Told,
@@ -124,6 +126,25 @@ async def tell(api: Api, sid: str, command: str, body: dict[str, str] | None, *,
         wait_seconds=wait_seconds,
     )
     return _shape(Told, found).result
+
+
+async def answer_question(api: Api, sid: str, decision: str, argument: str) -> tuple[str, str]:
+    """Answer what the agent asks; returns what became of it and the id of the message that goes on with it. Raises CliError.
+
+    Without an id the newest open question is meant.
+    """
+    asked = _shape(Questions, await api.call("GET", f"/api/sessions/{sid}/approvals")).data
+    first, _, rest = argument.partition(" ")
+    known = next((one.approval_id for one in asked if one.approval_id == first), "")
+    words = (rest if known else argument).strip()
+    if not asked:
+        raise usage("the agent asks nothing", "its questions are shown when they come")
+    if decision == "approve" and words not in ("", "once", "session", "always"):
+        raise usage(f"{words!r} is no scope", "say once, session or always")
+    said = {"scope": words or "once"} if decision == "approve" else {"text": words}
+    path = f"/api/sessions/{sid}/approvals/{known or asked[0].approval_id}"
+    answered = _shape(Answered, await api.call("POST", path, body={"decision": decision, **said}))
+    return answered.text, answered.message_id
 
 
 async def delete_session(api: Api, sid: str) -> None:

@@ -116,6 +116,25 @@ class Told(_Shape):
     result: str | None = None
 
 
+class Question(_Shape):
+    """Something that the agent asks."""
+
+    approval_id: str
+
+
+class Questions(_Shape):
+    """Open ones, newest first."""
+
+    data: list[Question]
+
+
+class Answered(_Shape):
+    """An answer was kept; `message_id` names the turn that goes on with it."""
+
+    message_id: str
+    text: str
+
+
 class Model(_Shape):
     """A Profile that the key may use."""
 

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from pathlib import Path
+from typing import Any
 
 from hermes_cli.api.client import Api
 from hermes_cli.api.sessions import find_session, get_session, list_sessions, make_session, tell
 from hermes_cli.api.shapes import Session, Turn
 from hermes_cli.errors import CliError
 from hermes_cli.show.text import ago, dollars, one_line
-from hermes_cli.talk.conversation import ask
+from hermes_cli.talk.conversation import answer, ask
 from hermes_cli.talk.pictures import read_picture
 from hermes_cli.talk.screen import Screen
 from hermes_cli.talk.slash import Slash, help_lines, message_of, parse_line
@@ -80,7 +81,10 @@ class Chat:
             await asyncio.wait(self._running)
 
     def _send(self, text: str, images: Sequence[str]) -> None:
-        task = self._tasks.create_task(self._ask(text, images))
+        self._run(ask(self._api, self.session, text, images, self._screen.show))
+
+    def _run(self, turn: Coroutine[Any, Any, Turn]) -> None:
+        task = self._tasks.create_task(self._watch(turn))
         self._running.add(task)
         task.add_done_callback(self._finished)
 
@@ -93,9 +97,9 @@ class Chat:
         self._commands.add(task)
         task.add_done_callback(self._commands.discard)
 
-    async def _ask(self, text: str, images: Sequence[str]) -> None:
+    async def _watch(self, turn: Coroutine[Any, Any, Turn]) -> None:
         try:
-            self.last = await ask(self._api, self.session, text, images, self._screen.show)
+            self.last = await turn
             self.failed = self.failed or not self.last.answered
         except CliError as error:
             self.failed = True
@@ -117,6 +121,8 @@ class Chat:
                 self._screen.say("Compressing the conversation ...")
                 body = {"focus": argument} if argument else None
                 self._tell("compress", body, "It takes longer, or the agent is asleep.", _COMPRESS_SECONDS)
+            case "approve" | "deny" | "answer":
+                self._run(answer(self._api, self.session, slash.name, argument, self._screen.show, self._screen.say))
             case "queue":
                 self._send(argument, ())
             case "image":

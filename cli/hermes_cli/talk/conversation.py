@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from hermes_cli.api.client import Api
-from hermes_cli.api.sessions import get_turn, post_message
+from hermes_cli.api.sessions import answer_question, get_turn, post_message
 from hermes_cli.api.shapes import Session, Turn
 from hermes_cli.api.watch import Watch, watching
 from hermes_cli.errors import CliError, ExitCode, unreachable
@@ -32,6 +32,14 @@ async def ask(api: Api, session: Session, text: str, images: Sequence[str], show
     async with watching(api, session.id, deltas=deltas) as watch:
         key = secrets.token_hex(16)
         message_id = await post_message(api, session.id, text, images, key, patience_seconds=_PATIENCE_SECONDS)
+        return await _follow(api, session.id, message_id, watch, show)
+
+
+async def answer(api: Api, session: Session, decision: str, argument: str, show: Show, say: Callable[[str], None]) -> Turn:
+    """Answer what the agent asked, and follow the turn that goes on with it. Raises CliError."""
+    async with watching(api, session.id, deltas=True) as watch:
+        text, message_id = await answer_question(api, session.id, decision, argument)
+        say(text)
         return await _follow(api, session.id, message_id, watch, show)
 
 

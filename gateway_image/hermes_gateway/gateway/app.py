@@ -23,6 +23,7 @@ from hermes_contracts.access import SlackAccount, TelegramAccount, WebhookRoute
 from hermes_contracts.errors import HermesError
 from hermes_gateway.gateway import api, health
 from hermes_gateway.gateway.access import Keyring, RecordFile, parse_slack, parse_telegram, parse_webhooks
+from hermes_gateway.gateway.approvals.desk import AnswerDesk
 from hermes_gateway.gateway.channels.listener import build_listener
 from hermes_gateway.gateway.channels.webhook import WebhookChannel
 from hermes_gateway.gateway.channels.webhook_reading import CHANNEL
@@ -34,6 +35,8 @@ from hermes_gateway.gateway.hooks.direct import DirectDelivery
 from hermes_gateway.gateway.hub import SubjectHub
 from hermes_gateway.gateway.idempotency import IdempotencyKeys
 from hermes_gateway.gateway.ingest import Ingest
+from hermes_gateway.gateway.jobs.router import build_router as jobs_router
+from hermes_gateway.gateway.jobs.router import jobs_client
 from hermes_gateway.gateway.openai_api.calls import Calls
 from hermes_gateway.gateway.openai_api.router import build_router as openai_router
 from hermes_gateway.gateway.openai_api.service import ChatService
@@ -43,6 +46,7 @@ from hermes_gateway.gateway.responses_api.router import build_router as response
 from hermes_gateway.gateway.responses_api.service import ResponsesService
 from hermes_gateway.gateway.runs_api.router import build_router as runs_router
 from hermes_gateway.gateway.runs_api.service import RunsService
+from hermes_gateway.gateway.sessions_api.approvals import build_router as approvals_router
 from hermes_gateway.gateway.sessions_api.replay import OpenStreams
 from hermes_gateway.gateway.sessions_api.router import build_events_router as events_router
 from hermes_gateway.gateway.sessions_api.router import build_router as sessions_router
@@ -192,6 +196,8 @@ def _routers(
         responses_router(ResponsesService(calls, responses)),
         runs_router(RunsService(calls, turns, sessions, responses, ResponseRecords(js, "run"))),
         sessions_router(sessions),
+        approvals_router(sessions, AnswerDesk(store, profiles, turns.post)),
+        jobs_router(jobs_client(bus)),
         events_router(sessions, bus, js, hub, streams, heartbeat_seconds=settings.heartbeat_seconds),
     ]
 

@@ -10,6 +10,7 @@ from functools import partial
 from nats.aio.client import Client
 
 from hermes_contracts.access import SlackAccount, TelegramAccount
+from hermes_gateway.gateway.approvals.desk import AnswerDesk
 from hermes_gateway.gateway.channels.base import Door
 from hermes_gateway.gateway.channels.command_answers import CommandAnswers
 from hermes_gateway.gateway.channels.conversations import Conversations
@@ -27,6 +28,7 @@ from hermes_gateway.gateway.delivery.deliver import Send
 from hermes_gateway.gateway.delivery.previews import PreviewRecords, Previews
 from hermes_gateway.gateway.hub import SubjectHub
 from hermes_gateway.gateway.ingest import Ingest
+from hermes_gateway.gateway.people.pairing import Pairing
 from hermes_gateway.gateway.profiles import ProfileCache
 from hermes_service.rpc import StoreClient
 
@@ -72,7 +74,8 @@ async def chat_platforms(  # noqa: PLR0913 - the gateway's parts meet here, name
     telegram = TelegramChannel(accounts.telegram, timeout_seconds=timeout_seconds)
     chats = {slack.name: Chat.of(slack), telegram.name: Chat.of(telegram)}
     previews = Previews(bus, hub, PreviewRecords(js), chats)
-    answers = CommandAnswers(store, Conversations(js), _COMMAND_WAIT_SECONDS)
+    desk = AnswerDesk(store, profiles, ingest.publish)
+    answers = CommandAnswers(store, Conversations(js), _COMMAND_WAIT_SECONDS, desk, Pairing(store))
     pipeline = Pipeline(profiles, ingest, answers, previews, chats)
     events = SlackEvents(pipeline)
     sockets = SlackSockets(accounts.slack, events, js, instance)

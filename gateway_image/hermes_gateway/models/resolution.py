@@ -59,7 +59,11 @@ def places(spec: ProfileSpec, purpose: Purpose) -> tuple[Place, ...]:
     model = spec.model
     found = [Place("model", model)]
     found += [Place(f"model.fallbacks[{index}]", choice) for index, choice in enumerate(model.fallbacks)]
-    auxiliary = {Purpose.COMPRESSION: model.auxiliary.compression, Purpose.TITLE: model.auxiliary.title}.get(purpose)
+    auxiliary = {
+        Purpose.COMPRESSION: model.auxiliary.compression,
+        Purpose.TITLE: model.auxiliary.title,
+        Purpose.APPROVAL: model.auxiliary.approval,
+    }.get(purpose)
     if auxiliary is not None:
         found.insert(0, Place(f"model.auxiliary.{purpose.value}", auxiliary))
     return tuple(found)

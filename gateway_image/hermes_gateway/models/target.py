@@ -51,7 +51,8 @@ class KnownModel:
     reasoning: bool
     """Whether it takes a reasoning effort."""
     prompt_cache: bool
-    """Whether its provider wants cache markers (anthropic_messages, bedrock_converse) or a cache key (responses)."""
+    """Whether its provider wants cache markers (anthropic_messages, bedrock_converse, a Claude at OpenRouter) or a cache
+    key (responses)."""
     price: Price | None = None
 
 

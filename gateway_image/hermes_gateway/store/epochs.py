@@ -73,6 +73,7 @@ def purge_statements(sid: str) -> list[Statement]:
         ("delete from deliveries where sid = %s", (sid,)),
         ("delete from outbox where sid = %s", (sid,)),
         ("delete from commands where sid = %s", (sid,)),
+        ("delete from approvals where sid = %s", (sid,)),
         ("delete from usage where sid = %s", (sid,)),
         ("delete from turns where sid = %s", (sid,)),
         ("delete from sessions where sid = %s", (sid,)),

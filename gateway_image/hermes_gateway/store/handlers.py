@@ -17,6 +17,7 @@ from hermes_contracts.envelopes import ControlHint
 from hermes_contracts.errors import HermesError
 from hermes_contracts.store_api import Method, PutCommandReply, PutCommandRequest
 from hermes_gateway.store import metrics
+from hermes_gateway.store.approvals import ApprovalDesk
 from hermes_gateway.store.commands import Commands
 from hermes_gateway.store.compactions import Compactions
 from hermes_gateway.store.conversations import Conversations
@@ -24,10 +25,12 @@ from hermes_gateway.store.cron import CronRuns
 from hermes_gateway.store.database import Database
 from hermes_gateway.store.deliveries import Deliveries
 from hermes_gateway.store.epochs import Epochs
+from hermes_gateway.store.grants import GrantBook
 from hermes_gateway.store.known import KnownTurns
 from hermes_gateway.store.logins import Logins
 from hermes_gateway.store.media import Media
 from hermes_gateway.store.namespaces import Namespaces
+from hermes_gateway.store.pairings import PairingBook
 from hermes_gateway.store.relay import Relay
 from hermes_gateway.store.sessions import Sessions
 from hermes_gateway.store.steps import Steps
@@ -109,6 +112,8 @@ def build_handlers(database: Database, relay: Relay, bus: Client) -> dict[str, H
     table.add(store_api.TAKE_COMMANDS, commands.take)
     table.add(store_api.FINISH_COMMAND, commands.finish)
     _add_fleet(table, database)
+    _add_approvals(table, database)
+    _add_people(table, database)
     table.add(store_api.WAITING_COMMANDS, commands.waiting)
     table.add(store_api.BURY, turns.bury, lambda _, request: request.inbound.sid)
     table.add(store_api.PUT_COMMAND, put_command)
@@ -128,6 +133,27 @@ def build_handlers(database: Database, relay: Relay, bus: Client) -> dict[str, H
     table.add(store_api.SPENT, ledger.spent)
     table.add(store_api.PROFILE_SPEND, ledger.by_profile)
     return table.handlers
+
+
+def _add_approvals(table: Table, database: Database) -> None:
+    """Add what people decide."""
+    desk, grants = ApprovalDesk(database), GrantBook(database)
+    table.add(store_api.ASK_APPROVAL, desk.ask, lambda caller, _: caller.sid)
+    table.add(store_api.GET_APPROVAL, desk.get)
+    table.add(store_api.LIST_APPROVALS, desk.list)
+    table.add(store_api.ANSWER_APPROVAL, desk.answer, lambda _, request: request.sid)
+    table.add(store_api.LIST_GRANTS, grants.list)
+    table.add(store_api.REVOKE_GRANT, grants.revoke)
+
+
+def _add_people(table: Table, database: Database) -> None:
+    """Add who is let into chat accounts."""
+    pairings = PairingBook(database)
+    table.add(store_api.REQUEST_PAIRING, pairings.request)
+    table.add(store_api.APPROVE_PAIRING, pairings.approve)
+    table.add(store_api.PAIRED, pairings.paired)
+    table.add(store_api.REVOKE_PAIRING, pairings.revoke)
+    table.add(store_api.LIST_PAIRINGS, pairings.list)
 
 
 def _add_fleet(table: Table, database: Database) -> None:

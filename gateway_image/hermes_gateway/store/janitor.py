@@ -47,6 +47,10 @@ delete from media_pages p using gone where p.sid = gone.sid and p.media_id = gon
 _LOGINS = "delete from logins where changed_at < now() - make_interval(secs => %s)"
 _SPEND = "delete from profile_spend where day < (now() at time zone 'utc')::date - 400"
 
+# The row policies say what is old enough.
+_AUDIT = "delete from people_audit where at < now() - interval '400 days'"
+_PAIRING = "delete from pairing_requests where requested_at < now() - interval '1 day'"
+
 
 def clean_statements(outbox_seconds: int, detail_seconds: int) -> list[Statement]:
     """Return one pass of cleaning."""
@@ -58,6 +62,8 @@ def clean_statements(outbox_seconds: int, detail_seconds: int) -> list[Statement
         (_MEDIA, (_DAY, 8 * _DAY)),
         (_LOGINS, (400 * _DAY,)),
         (_SPEND, ()),
+        (_AUDIT, ()),
+        (_PAIRING, ()),
     ]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hermes_contracts import subjects
-from hermes_contracts.envelopes import CronRun, Outbound, Target
+from hermes_contracts.envelopes import Choice, CronRun, Outbound, Target
 from hermes_contracts.names import CRON_CHANNEL, RoutingKey
 from hermes_gateway.store.answers import split_reply
 from hermes_gateway.store.outbox import OutboxRow, TurnFacts
@@ -59,8 +59,8 @@ def _chat_of(channel: str, account: str, key: RoutingKey) -> Target:
     return Target.model_construct(channel=channel, account=account, chat=key.chat, thread=key.thread)
 
 
-def parts_of(turn: KnownTurn, reply: str) -> Parts:
-    """Split an answer for every place that it goes to."""
+def parts_of(turn: KnownTurn, reply: str, choices: tuple[Choice, ...] = ()) -> Parts:
+    """Split an answer for every place that it goes to; choices are below the last part."""
     rows: list[OutboxRow] = []
     targets: list[int] = []
     counts: list[int] = []
@@ -69,12 +69,18 @@ def parts_of(turn: KnownTurn, reply: str) -> Parts:
         if texts:
             targets.append(number)
             counts.append(len(texts))
-            rows += [_row(turn, place, number, part, len(texts), text) for part, text in enumerate(texts, 1)]
+            shown: list[tuple[Choice, ...]] = [()] * (len(texts) - 1) + [choices]
+            rows += [
+                _row(turn, place, number, (part, len(texts)), text, below)
+                for part, (text, below) in enumerate(zip(texts, shown, strict=True), 1)
+            ]
     return Parts(tuple(rows), tuple(targets), tuple(counts))
 
 
-def _row(turn: KnownTurn, place: Target, target: int, part: int, parts: int, text: str) -> OutboxRow:
-    facts = turn.facts
+def _row(
+    turn: KnownTurn, place: Target, target: int, numbers: tuple[int, int], text: str, choices: tuple[Choice, ...]
+) -> OutboxRow:
+    facts, (part, parts) = turn.facts, numbers
     outbound = Outbound(
         delivery_id=str(DeliveryId(facts.sid, facts.turn_id, part, target)),
         sid=facts.sid,
@@ -89,5 +95,6 @@ def _row(turn: KnownTurn, place: Target, target: int, part: int, parts: int, tex
         target=target,
         namespace=turn.namespace,
         traceparent=tracing.current(),
+        choices=choices,
     )
     return OutboxRow(subjects.outbound(place.channel, facts.sid), outbound.model_dump_json(), True)

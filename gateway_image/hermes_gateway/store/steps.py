@@ -121,7 +121,7 @@ def _append(caller: Caller, request: AppendRequest, known: KnownTurn) -> Stateme
 
 def _commit(caller: Caller, request: CommitRequest, known: KnownTurn) -> Statement:
     facts, reply, reason = known.facts, storable(request.reply), storable(request.reason)
-    parts = Parts() if request.silent and known.run is not None else parts_of(known, reply)
+    parts = Parts() if request.silent and known.run is not None else parts_of(known, reply, request.choices)
     kind = EventType.TURN_DONE if request.outcome == "done" else EventType.TURN_FAILED
     event = open_outcome(facts, kind, reply, reason)
     values: dict[str, object] = {

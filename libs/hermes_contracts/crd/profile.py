@@ -11,7 +11,7 @@ from hermes_contracts.providers import BUILT_IN, ApiMode
 
 ProviderName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", max_length=63)]
 Effort = Literal["Default", "None", "Minimal", "Low", "Medium", "High"]
-Toolset = Literal["terminal", "file"]
+Toolset = Literal["terminal", "file", "clarify"]
 Decimal = Annotated[str, StringConstraints(pattern=r"^[0-9]{1,9}(\.[0-9]{1,9})?$", max_length=20)]
 """An amount of US dollars, as text: 12.50."""
 HttpUrl = Annotated[str, StringConstraints(pattern=r"^https?://[^\s]+$", max_length=500)]
@@ -71,6 +71,7 @@ class Auxiliary(ApiModel):
 
     compression: ModelChoice | None = Field(default=None, description="Summarises long conversations")
     title: ModelChoice | None = Field(default=None, description="Names conversations")
+    approval: ModelChoice | None = Field(default=None, description="Judges commands where approvals.mode is Smart")
 
 
 class ModelSettings(ModelChoice):
@@ -102,6 +103,31 @@ class Compression(ApiModel):
     )
     protect_first: int = Field(default=3, ge=0, le=20, description="Messages at the beginning that stay as they are")
     protect_last: int = Field(default=20, ge=8, le=200, description="Messages at the end that stay as they are")
+
+
+class Approvals(ApiModel):
+    """When a person is asked before a command runs. What would ruin a machine never runs, whatever is said here."""
+
+    mode: Literal["Isolated", "Manual", "Smart", "Off"] = Field(
+        default="Isolated",
+        description="Isolated: nobody is asked, because commands run in a sandbox that holds no credential. Manual: a "
+        "person is asked about dangerous commands. Smart: a model looks first and a person is asked when it is unsure. Off: "
+        "nobody is asked",
+    )
+    deny: tuple[Annotated[str, StringConstraints(min_length=1, max_length=200)], ...] = Field(
+        default=(), max_length=64, description="Commands that never run, as globs over the whole line: git push --force*"
+    )
+    timeout_seconds: int = Field(
+        default=604_800, ge=60, le=2_592_000, description="Seconds until silence means no; the pod does not wait meanwhile"
+    )
+    unattended: Literal["Deny", "Approve"] = Field(
+        default="Deny", description="What happens to a dangerous command when the clock or a webhook sent the message"
+    )
+    approvers: tuple[Annotated[str, StringConstraints(min_length=1, max_length=200)], ...] = Field(
+        default=(),
+        max_length=64,
+        description="People who may answer for others, as /whoami names them; the person who asked always may",
+    )
 
 
 class ContextFiles(ApiModel):
@@ -190,6 +216,7 @@ class ProfileSpec(ApiModel):
     compression: Compression = Field(
         default=Compression(), description="How long conversations are kept within what the model can read"
     )
+    approvals: Approvals = Field(default=Approvals(), description="When a person is asked before a command runs")
     context_files: ContextFiles = Field(default=ContextFiles(), description="Instructions that projects carry")
     platform_hints: dict[
         Annotated[str, StringConstraints(max_length=32)], Annotated[str, StringConstraints(max_length=2_000)]

@@ -12,6 +12,42 @@ from typing import Generic, Literal, TypeVar
 
 from pydantic import BaseModel
 
+from hermes_contracts.store_api.approvals import (
+    AnswerApprovalReply as AnswerApprovalReply,
+)
+from hermes_contracts.store_api.approvals import (
+    AnswerApprovalRequest as AnswerApprovalRequest,
+)
+from hermes_contracts.store_api.approvals import (
+    Approval as Approval,
+)
+from hermes_contracts.store_api.approvals import (
+    ApprovalIdRequest as ApprovalIdRequest,
+)
+from hermes_contracts.store_api.approvals import (
+    Approvals as Approvals,
+)
+from hermes_contracts.store_api.approvals import (
+    AskApprovalReply as AskApprovalReply,
+)
+from hermes_contracts.store_api.approvals import (
+    AskApprovalRequest as AskApprovalRequest,
+)
+from hermes_contracts.store_api.approvals import (
+    Grant as Grant,
+)
+from hermes_contracts.store_api.approvals import (
+    Grants as Grants,
+)
+from hermes_contracts.store_api.approvals import (
+    GrantsRequest as GrantsRequest,
+)
+from hermes_contracts.store_api.approvals import (
+    ListApprovalsRequest as ListApprovalsRequest,
+)
+from hermes_contracts.store_api.approvals import (
+    RevokeGrantRequest as RevokeGrantRequest,
+)
 from hermes_contracts.store_api.base import (
     Empty as Empty,
 )
@@ -231,6 +267,45 @@ from hermes_contracts.store_api.for_operator import (
 from hermes_contracts.store_api.for_operator import (
     WaitingCommands as WaitingCommands,
 )
+from hermes_contracts.store_api.people import (
+    PAIRING_ALPHABET as PAIRING_ALPHABET,
+)
+from hermes_contracts.store_api.people import (
+    PAIRING_CHARACTERS as PAIRING_CHARACTERS,
+)
+from hermes_contracts.store_api.people import (
+    ApprovePairingReply as ApprovePairingReply,
+)
+from hermes_contracts.store_api.people import (
+    ApprovePairingRequest as ApprovePairingRequest,
+)
+from hermes_contracts.store_api.people import (
+    PairedPerson as PairedPerson,
+)
+from hermes_contracts.store_api.people import (
+    PairedReply as PairedReply,
+)
+from hermes_contracts.store_api.people import (
+    PairedRequest as PairedRequest,
+)
+from hermes_contracts.store_api.people import (
+    Pairings as Pairings,
+)
+from hermes_contracts.store_api.people import (
+    PairingsRequest as PairingsRequest,
+)
+from hermes_contracts.store_api.people import (
+    PeopleEvent as PeopleEvent,
+)
+from hermes_contracts.store_api.people import (
+    RequestPairingReply as RequestPairingReply,
+)
+from hermes_contracts.store_api.people import (
+    RequestPairingRequest as RequestPairingRequest,
+)
+from hermes_contracts.store_api.people import (
+    RevokePairingRequest as RevokePairingRequest,
+)
 
 Req = TypeVar("Req", bound=BaseModel)
 Rep = TypeVar("Rep", bound=BaseModel)
@@ -284,6 +359,19 @@ TRANSCRIPT = _method("transcript", TranscriptRequest, TranscriptReply, "gateway"
 GET_TURN = _method("get_turn", GetTurnRequest, Turn, "gateway")
 BEGIN_DELIVERY = _method("begin_delivery", BeginDeliveryRequest, BeginDeliveryReply, "gateway")
 FINISH_DELIVERY = _method("finish_delivery", FinishDeliveryRequest, Empty, "gateway")
+
+ASK_APPROVAL = _method("ask_approval", AskApprovalRequest, AskApprovalReply, "agent")
+GET_APPROVAL = _method("get_approval", ApprovalIdRequest, Approval, "agent")
+ANSWER_APPROVAL = _method("answer_approval", AnswerApprovalRequest, AnswerApprovalReply, "gateway")
+LIST_APPROVALS = _method("list_approvals", ListApprovalsRequest, Approvals, "gateway")
+LIST_GRANTS = _method("list_grants", GrantsRequest, Grants, "gateway")
+REVOKE_GRANT = _method("revoke_grant", RevokeGrantRequest, Empty, "gateway")
+
+REQUEST_PAIRING = _method("request_pairing", RequestPairingRequest, RequestPairingReply, "gateway")
+APPROVE_PAIRING = _method("approve_pairing", ApprovePairingRequest, ApprovePairingReply, "gateway")
+PAIRED = _method("paired", PairedRequest, PairedReply, "gateway")
+REVOKE_PAIRING = _method("revoke_pairing", RevokePairingRequest, Empty, "gateway")
+LIST_PAIRINGS = _method("list_pairings", PairingsRequest, Pairings, "gateway")
 
 PUT_MEDIA = _method("put_media", PutMediaRequest, Empty, "gateway", "agent")
 GET_MEDIA = _method("get_media", GetMediaRequest, MediaPage, "models", "agent")

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field, StringConstraints
 
 from hermes_contracts.conversation import Message, ToolSpec, Usage
-from hermes_contracts.envelopes import ConversationId, Inbound
+from hermes_contracts.envelopes import MAX_CHOICES, Choice, ConversationId, Inbound
 from hermes_contracts.store_api.base import StoreModel
 
 
@@ -207,6 +207,8 @@ class CommitRequest(StoreModel):
     usage: Usage = Usage()
     context_tokens: int = 0
     """As in `AppendRequest`."""
+    choices: tuple[Choice, ...] = Field(default=(), max_length=MAX_CHOICES)
+    """What the person may press below the last part of the reply."""
 
 
 class CommandKind(StrEnum):

@@ -15,7 +15,9 @@ class HostAddress:
     addresses: tuple[str, ...]
     port: int
     selector: tuple[tuple[str, str], ...] = ()
-    """Labels of its pods in the release's namespace; empty: it is outside."""
+    """Labels of its pods, where they are in this cluster; empty: it is outside."""
+    namespace: str = ""
+    """Of its pods; empty: the release's."""
 
     def aliased(self) -> frozenset[str]:
         """Return the addresses that a pod needs in /etc/hosts to find the name; none when the name is an address."""

@@ -63,7 +63,9 @@ def _service(installation: Installation, service: HostAddress) -> dict[str, Any]
     if service.selector:
         peers: list[dict[str, Any]] = [
             {
-                "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": installation.namespace}},
+                "namespaceSelector": {
+                    "matchLabels": {"kubernetes.io/metadata.name": service.namespace or installation.namespace}
+                },
                 "podSelector": {"matchLabels": dict(service.selector)},
             }
         ]

@@ -10,6 +10,7 @@ from hermes_contracts.agent_config import (
     CONFIG_FILE,
     MODELS_TOKEN_FILE,
     AgentConfig,
+    ApprovalsConfig,
     CompressionConfig,
 )
 from hermes_contracts.names import credentials_name
@@ -44,6 +45,14 @@ def agent_config(installation: Installation, epoch: Epoch) -> AgentConfig:
             threshold_percent=compression.threshold_percent,
             protect_first=compression.protect_first,
             protect_last=compression.protect_last,
+        ),
+        approvals=ApprovalsConfig.model_validate(
+            {
+                "mode": profile.approvals.mode.lower(),
+                "deny": profile.approvals.deny,
+                "timeout_seconds": profile.approvals.timeout_seconds,
+                "unattended": profile.approvals.unattended.lower(),
+            }
         ),
         context_files=profile.context_files.enabled,
         context_file_characters=profile.context_files.max_characters,

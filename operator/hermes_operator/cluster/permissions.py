@@ -47,6 +47,7 @@ PERMISSIONS: tuple[Permission, ...] = (
     Permission(Scope.TENANT, GROUP, "hermessessions/finalizers", ("update",)),
     Permission(Scope.TENANT, GROUP, "profiles", ("create",)),
     Permission(Scope.TENANT, GROUP, "profiles/status", ("patch",)),
+    Permission(Scope.TENANT, GROUP, "hermescronjobs", (*_APPLY, "delete")),
     Permission(Scope.TENANT, GROUP, "hermescronjobs/status", ("patch",)),
     Permission(Scope.TENANT, "", "pods", (*_READ, "create", "patch", "delete")),
     Permission(Scope.TENANT, "", "secrets", ("get", *_APPLY, "delete")),

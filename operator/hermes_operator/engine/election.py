@@ -27,7 +27,7 @@ class LeaseTerms:
     namespace: str
     name: str
     identity: str
-    seconds: int = 15
+    seconds: int = 10
 
     @property
     def retry_seconds(self) -> float:

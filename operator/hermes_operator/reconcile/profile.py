@@ -94,6 +94,7 @@ def decide_profile(observed: ObservedProfile, now: float) -> ProfilePlan:
         provider=view.spec.model.provider,
         ready=ready.status,
         message="" if ready.status else ready.message,
+        approvers=view.spec.approvals.approvers,
         created_at=view.created_at,
     )
     return ProfilePlan(verdict, status, projection, due)

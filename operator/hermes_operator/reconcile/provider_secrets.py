@@ -64,6 +64,7 @@ def uses(spec: ProfileSpec) -> tuple[Use, ...]:
         *((f"model.fallbacks[{n}]", choice) for n, choice in enumerate(spec.model.fallbacks)),
         ("model.auxiliary.compression", auxiliary.compression),
         ("model.auxiliary.title", auxiliary.title),
+        ("model.auxiliary.approval", auxiliary.approval),
     ]
     found = [_use(where, choice, spec) for where, choice in choices if choice is not None and _takes_key(choice.provider)]
     named = {use.secret for use in found}
@@ -109,6 +110,7 @@ def _misplaced(spec: ProfileSpec) -> list[Fault]:
         *((f"model.fallbacks[{n}]", choice) for n, choice in enumerate(spec.model.fallbacks)),
         ("model.auxiliary.compression", auxiliary.compression),
         ("model.auxiliary.title", auxiliary.title),
+        ("model.auxiliary.approval", auxiliary.approval),
     ]
     found = []
     for where, choice in side:

@@ -22,7 +22,7 @@ NAMESPACE = f"hermes-{RELEASE}"
 
 STORIES = (
     "first-reply", "two-people", "conversation", "sleep", "kills", "probes", "broken", "rules", "chart", "cron",
-    "long", "poison", "chaos", "warm", "slack", "telegram",
+    "long", "poison", "chaos", "warm", "slack", "telegram", "drain",
 )  # fmt: skip
 """One namespace a story: a test file asks for its own."""
 

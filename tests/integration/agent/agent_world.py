@@ -46,7 +46,7 @@ CONVERSATION = conversation_id("main")
 EVERYTHING = Permissions(publish=(">",), subscribe=(">",), inbox="_INBOX.test")
 AGENT_STORE_METHODS = (
     "report", "open_turn", "load", "freeze_prompt", "append", "commit", "take_commands", "finish_command", "compact",
-    "set_title",
+    "set_title", "ask_approval", "get_approval",
 )  # fmt: skip
 
 

@@ -76,3 +76,17 @@ async def test_a_conversation_of_its_own_for_each_thread(tmp_path: Path, slack: 
         assert sid["one"] == sid["two"]
         assert len(set(sid.values())) == 3
         assert [inbound.sender for inbound in chat.script.inbound] == ["UANNA", "UBEN", "UBEN", "UBEN"]
+
+
+async def test_in_a_room_some_commands_are_for_admins(tmp_path: Path, slack: FakeSlack) -> None:
+    changes = {"group_admins": ["UANNA"], "group_user_commands": ["status"]}
+    async with chat_world(tmp_path, slack, **changes) as chat:
+        slack.channels |= {"C0ROOM": []}
+        anna, ben = chat.person("UANNA"), chat.person("UBEN")
+        await ben.mention("C0ROOM", "!queue later")
+        await until(lambda: len(slack.texts("C0ROOM")) == 1)
+        assert slack.texts("C0ROOM")[0].startswith("`/queue` is for admins here.")
+        await ben.direct("!queue in my own chat")
+        await anna.mention("C0ROOM", "!queue now")
+        await until(lambda: len(chat.script.inbound) == 2)
+        assert [inbound.text for inbound in chat.script.inbound] == ["in my own chat", "now"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 from typing import Any
 
 import httpx
@@ -24,13 +25,16 @@ async def _sessions(stack: Stack) -> list[dict[str, Any]]:
 
 
 async def test_agents_answer_in_slack(slack: FakeSlack) -> None:
-    bound = SlackAccount.model_validate(account(slack, namespace=NAMESPACE, profile="default"))
+    bound = SlackAccount.model_validate(
+        account(slack, namespace=NAMESPACE, profile="default", pairing=True, admins=["UANNA"], user_commands=["stop"])
+    )
     with stack_folder() as folder:
         async with running_stack(folder, slack=(bound,)) as stack:
             runner = LocalRunner(stack)
             task = asyncio.create_task(runner.run())
             try:
                 await _talk(stack, runner, slack)
+                await _let_in(stack, slack)
             finally:
                 task.cancel()
                 with contextlib.suppress(asyncio.CancelledError):
@@ -66,3 +70,26 @@ async def _talk(stack: Stack, runner: LocalRunner, slack: FakeSlack) -> None:
     said = (await anna.command("/stop")).json()["text"]
     await until(lambda: len(slack.texts("D0UANNA")) == 2 and "…" not in slack.texts("D0UANNA")[1], 20)
     assert asyncio.get_running_loop().time() - began < 5, said
+
+
+async def _let_in(stack: Stack, slack: FakeSlack) -> None:
+    """A stranger is given a code, an admin lets him in with it, and puts him out again."""
+    address = f"{stack.webhooks_url}/slack/acme"
+    slack.channels |= {"D0UEVE": []}
+    anna, ben, eve = (SlackPerson(slack, user, address) for user in ("UANNA", "UBEN", "UEVE"))
+    await eve.direct("!echo one")
+    await until(lambda: slack.texts("D0UEVE") != [])
+    (said,) = slack.texts("D0UEVE")
+    found = re.search(r"/pair approve ([A-Z2-9]{8})`", said)
+    assert found is not None, said
+    assert "for admins" in (await ben.command("/pair", f"approve {found[1]}")).json()["text"]
+    assert "No code like this" in (await anna.command("/pair", "approve ZZZZ9999")).json()["text"]
+    assert "`UEVE` may use me" in (await anna.command("/pair", f"approve {found[1].lower()}")).json()["text"]
+    await eve.direct("!echo let $((1+1)) in")
+    await until(lambda: any("let 2 in" in text and "…" not in text for text in slack.texts("D0UEVE")), 60)
+    assert "`UEVE`, by `UANNA`" in (await anna.command("/pair")).json()["text"]
+    assert "not let in" in (await anna.command("/pair", "revoke UEVE")).json()["text"]
+    assert "You were given a code" in (await eve.command("/status")).json()["text"]
+    assert "approved `UEVE`" in (await anna.command("/pair")).json()["text"]
+    logs = "".join(path.read_text(errors="replace") for path in stack.folder.rglob("*.log"))
+    assert logs and found[1] not in logs

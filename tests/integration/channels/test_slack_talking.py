@@ -10,6 +10,7 @@ import httpx
 from hermes_contracts.envelopes import Inbound
 from tests.fakes.slack_server import BOT, TEAM, post_signed
 from tests.integration.channels.chat_world import ChatWorld
+from tests.integration.channels.pictures import PICTURE
 from tests.integration.gateway.world import until
 
 
@@ -98,12 +99,26 @@ async def test_only_slack_gets_in(chat: ChatWorld) -> None:
     assert chat.script.inbound == []
 
 
-async def test_files_are_left_out_and_said_so(chat: ChatWorld) -> None:
-    anna = chat.person("UANNA")
-    await anna.direct("look at this", subtype="file_share", files=[{"id": "F1"}])
-    await until(lambda: len(chat.slack.texts("D0UANNA")) == 2)
-    texts = chat.slack.texts("D0UANNA")
-    assert sorted(texts) == ["I cannot read files from this chat yet; I have the text only.", "You said: look at this"]
+async def test_pictures_and_texts_are_read_and_of_the_others_it_is_said_that_they_came(chat: ChatWorld) -> None:
+    anna, slack = chat.person("UANNA"), chat.slack
+    files = [
+        slack.file("F1", "dot.png", PICTURE),
+        slack.file("F2", "notes.txt", "Grüße".encode()),
+        slack.file("F3", "data.bin", b"\0\1\2"),
+        {"id": "F4", "name": "elsewhere.txt", "size": 5, "url_private_download": "https://evil.example/steal"},
+        {"id": "F5", "name": "film.mp4", "size": 10**9, "url_private_download": f"{slack.url}files/F5"},
+        {"id": "F6", "name": "gone.txt", "size": 5, "url_private_download": f"{slack.url.removesuffix('api/')}files/F6"},
+    ]
+    await anna.direct("look at this", subtype="file_share", files=files)
+    await until(lambda: len(chat.script.inbound) == 1)
+    (inbound,) = chat.script.inbound
+    assert [image.size for image in inbound.images] == [len(PICTURE)]
+    assert inbound.text.startswith("look at this\n\nFile notes.txt:\n\nGrüße\n\n")
+    await until(lambda: any(text.startswith("I cannot see") for text in slack.texts("D0UANNA")))
+    (said,) = [text for text in slack.texts("D0UANNA") if text.startswith("I cannot see")]
+    for name in ("data.bin", "elsewhere.txt", "film.mp4", "gone.txt"):
+        assert name in said
+        assert name in inbound.text
 
 
 async def test_slack_is_told_to_try_again_when_the_bus_is_away(chat: ChatWorld) -> None:

@@ -10,6 +10,7 @@ import pytest
 from hermes_contracts.envelopes import Choice
 from hermes_gateway.gateway.app import running
 from tests.fakes.telegram_server import SECRET, FakeTelegram
+from tests.integration.channels.pictures import PICTURE
 from tests.integration.channels.telegram_world import ANNA, BEN, EVE, ROOM, TelegramWorld, telegram_world
 from tests.integration.gateway.world import until
 
@@ -45,8 +46,8 @@ async def test_what_telegram_cannot_read_as_markup_is_sent_as_it_is(bot: Telegra
         "1. _a [b](http://x.y/(z)) **c\n\n| a | b |\n|---|---|\n| 1! | (2) |\n\n> q.\n\n```py\nx = `1`\n```"
     )
     await anna.direct("hard")
-    await until(lambda: bool(bot.telegram.texts(ANNA)), 20)
-    text = bot.telegram.texts(ANNA)[0]
+    await until(lambda: any("x = `1`" in text for text in bot.telegram.texts(ANNA)), 20)
+    (text,) = bot.telegram.texts(ANNA)
     for words in ("_a", "**c", "1!", "(2)", "q.", "x = `1`"):
         assert words in text.replace("\\", ""), text
 
@@ -85,6 +86,22 @@ async def test_whoever_blocked_the_bot_is_given_up(bot: TelegramWorld) -> None:
     bot.telegram.blocked.add(ANNA)
     await anna.direct("hello")
     await until(lambda: any(d.state == "failed" for d in bot.script.deliveries.values()), 20)
+
+
+async def test_photos_and_texts_are_read_and_of_the_others_it_is_said_that_they_came(bot: TelegramWorld) -> None:
+    anna = bot.person(ANNA)
+    bot.telegram.files |= {"big": PICTURE, "notes": b"- milk", "voice": b"OggS\0"}
+    await bot.telegram.tell({"update_id": bot.telegram.number(), "message": {"photo": [{"no": "size"}]}})
+    photo = [{"file_id": "small", "file_size": 1}, {"file_id": "big", "file_size": len(PICTURE)}]
+    await anna.direct("", caption="what is this", photo=photo)
+    await anna.direct("", document={"file_id": "notes", "file_name": "list.md", "file_size": 6})
+    await anna.direct("", voice={"file_id": "voice", "file_size": 5, "duration": 1})
+    await until(lambda: len(bot.script.inbound) == 3, 20)
+    look, notes, voice = bot.script.inbound
+    assert (look.text, [image.size for image in look.images]) == ("what is this", [len(PICTURE)])
+    assert notes.text == "File list.md:\n\n- milk"
+    assert "voice (neither" in voice.text
+    await until(lambda: any("cannot see everything" in text for text in bot.telegram.texts(ANNA)), 20)
 
 
 async def test_updates_are_taken_off_the_list_when_they_are_on_disk(bot: TelegramWorld) -> None:

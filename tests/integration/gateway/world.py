@@ -444,7 +444,7 @@ def write_files(folder: Path, keys: BusKeys, seed: str, reply_url: str) -> None:
     (folder / "bus.creds").write_text(credentials.render())
     (folder / "seed").write_text(seed)
     everyone = [
-        key_record(ALICE, "alice", ["helper", "sleepy", "missing"], ["chat", "sessions"]),
+        key_record(ALICE, "alice", ["helper", "sleepy", "missing"], ["chat", "sessions", "jobs"]),
         key_record(BOB, "bob", ["helper"], ["chat", "sessions"]),
         key_record(NARROW, "narrow", ["helper"], ["sessions"]),
         {**key_record(ALICE_ELSEWHERE, "alice", ["helper"], ["chat", "sessions"]), "namespace": "elsewhere"},

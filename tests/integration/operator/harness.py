@@ -188,7 +188,6 @@ class Installation:
             "HERMES_FIRST_PROFILE": self.profile,
             "HERMES_OPERATIONS_PORT": "0",
             "HERMES_KUBECONFIG": str(self.kubeconfig),
-            "HERMES_LEASE_SECONDS": "15",
             "HERMES_SWEEP_SECONDS": "1",
         }
 

@@ -13,6 +13,7 @@ from hermes_contracts.installation import DATABASE_SERVICE
 from hermes_contracts.names import media_id
 from hermes_contracts.store_api import (
     APPEND,
+    ASK_APPROVAL,
     COMMIT,
     COMPACT,
     FREEZE_PROMPT,
@@ -25,6 +26,7 @@ from hermes_contracts.store_api import (
     RAISE_EPOCH,
     RECORD_USAGE,
     AppendRequest,
+    AskApprovalRequest,
     CommandKind,
     CommitRequest,
     CompactRequest,
@@ -59,6 +61,10 @@ async def full_session(world: World) -> Session:
         messages=(Message.user("secrets"),), summary_index=0,
     )  # fmt: skip
     await agent.call(COMPACT, compact)
+    question = AskApprovalRequest(
+        turn_id=turn_id, call_id="c", kind="call", tool="terminal", call_hash="0" * 64, question="?", timeout_seconds=60
+    )
+    await agent.call(ASK_APPROVAL, question)
     await agent.call(COMMIT, CommitRequest(turn_id=turn_id, step=2, messages=(), outcome="done", reply="answer"))
     picture = PutMediaRequest(
         sid=session.sid, media_id=media_id(b"abc"), media_type="image/png", total=3, offset=0, data="YWJj"
@@ -81,7 +87,10 @@ async def full_session(world: World) -> Session:
     return session
 
 
-OTHER_TABLES = ("gone_namespaces", "logins", "profile_spend")
+OTHER_TABLES = (
+    "approval_grants", "gone_namespaces", "logins", "paired_people", "pairing_locks", "pairing_requests", "people_audit",
+    "profile_spend",
+)  # fmt: skip
 """Walled by something else than a session."""
 
 
@@ -107,7 +116,7 @@ async def service_connection(world: World) -> AsyncConnection:
 async def test_broken_sql_of_one_session_cannot_touch_another(world: World) -> None:
     mine, other = await full_session(world), await full_session(world)
     tables = tenant_tables(world)
-    assert len(tables) == 15
+    assert len(tables) == 16
     async with await service_connection(world) as connection:
         for table in tables:
             transaction = Transaction(connection, Scope(sid=mine.sid), durable=True)

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
+from hermes_agent.approvals.gate import Gate
+from hermes_agent.approvals.judge import Judge
 from hermes_agent.compression.compaction import Compactor
 from hermes_agent.loop.limits import Limits, RetryPolicy
 from hermes_agent.loop.outcome import EndReason, Outcome
@@ -21,7 +23,7 @@ from hermes_agent.testing.sandbox import FakeSandbox
 from hermes_agent.testing.store import FakeStore
 from hermes_agent.tools.executor import Toolbox
 from hermes_agent.tools.registry import tools_of
-from hermes_contracts.agent_config import AgentConfig
+from hermes_contracts.agent_config import AgentConfig, ApprovalsConfig
 from hermes_contracts.conversation import Message, ToolResultPart
 from hermes_contracts.envelopes import Inbound
 from hermes_contracts.names import RoutingKey, conversation_id, session_id
@@ -76,6 +78,10 @@ class Scene:
     """Prompts and results carry what the sandbox's files say."""
     firsts: list[tuple[str, str, str]] = field(default_factory=list)
     """Text, reply and provider of each conversation's first answer."""
+    approvals: ApprovalsConfig | None = None
+    """The Profile's rules; None: no gate."""
+    judge: Judge | None = None
+    toolsets: tuple[str, ...] = CONFIG.toolsets
     on_turn: Callable[[StopSignal], None] = lambda _stop: None
     """Told of each turn's ear before it runs."""
 
@@ -93,10 +99,11 @@ class Scene:
         self, text: str = "hello", update: str = "u1", stop: StopSignal | None = None, **facts: object
     ) -> Outcome:
         store = self.store.client(self.epoch)
-        tools = tools_of(CONFIG.toolsets)
+        tools = tools_of(self.toolsets)
         if self.runner is None:
             compaction = self.compaction(self) if self.compaction else None
-            toolbox = Toolbox(tools, self.sandbox)
+            gate = Gate(store, self.approvals, self.judge) if self.approvals else None
+            toolbox = Toolbox(tools, self.sandbox, gate=gate)
             hints = DirectoryHints(self.sandbox, CONFIG.workspace_path) if self.reads_workspace else None
             loop = TurnLoop(store, self.model, toolbox, self.limits, self.deltas, random.Random(1), compaction, hints=hints)
             by_hand = compaction if isinstance(compaction, Compactor) else None

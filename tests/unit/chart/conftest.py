@@ -29,6 +29,7 @@ CASES = {
         "gateway": {
             "webhooksSecret": "routes",
             "slackSecret": "slack",
+            "telegramSecret": "telegram",
             "apiKeysSecret": "keys",
             "service": {"annotations": {"a": "b"}},
         },

@@ -52,7 +52,7 @@ def test_every_variable_is_a_setting_and_every_value_is_accepted(chart, process,
 
 def test_pods_mount_secrets_that_the_operator_makes_and_nobody_else_does(chart) -> None:
     made = {secret.name("ours") for secret in INSTALLATION_SECRETS}
-    given_by_people = {"routes", "keys", "slack"}
+    given_by_people = {"routes", "keys", "slack", "telegram"}
     mounted = {name for pod in chart.pods().values() for name in mounted_secrets(pod)}
     assert mounted - given_by_people <= made
     assert not chart.of("Secret")

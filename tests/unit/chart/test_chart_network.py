@@ -96,7 +96,7 @@ def test_ingress_and_route_show_webhooks_only_unless_asked(render, helm) -> None
     paths = [
         path["path"] for path in render("everything").of("Ingress")["ours-gateway"]["spec"]["rules"][0]["http"]["paths"]
     ]
-    assert paths == ["/webhooks", "/slack", "/v1", "/api"]
+    assert paths == ["/webhooks", "/slack", "/telegram", "/v1", "/api"]
     values = {"ingress": {"enabled": True}, "httpRoute": {"enabled": True, "parentRefs": [{"name": "public"}]}}
     done = helm("template", "ours", str(CHART), values=values)
     objects = {found["kind"]: found for found in yaml.safe_load_all(done.stdout) if found}

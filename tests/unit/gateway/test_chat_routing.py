@@ -102,6 +102,31 @@ def test_who_may(grants: Grants, message: ChatMessage, guest: bool | None, right
     assert decide_right(grants, message, guest) is right
 
 
+PAIRING = Grants(frozenset({"U2"}), frozenset({"C1"}), everyone=False, pairing=True)
+
+
+@pytest.mark.parametrize(
+    ("grants", "message", "guest", "paired", "right"),
+    [
+        (PAIRING, MESSAGE, None, None, Right.ASK_IF_PAIRED),
+        (PAIRING, MESSAGE, None, True, Right.PAIRED),
+        (PAIRING, MESSAGE, None, False, Right.DENIED),
+        (PAIRING, replace(MESSAGE, bot=True), None, True, Right.DENIED),
+        (PAIRING, replace(MESSAGE, foreign=True), None, True, Right.PAIRED),
+        (PAIRING, replace(MESSAGE, user="U2"), None, None, Right.NAMED),
+        (PAIRING, ROOM, None, None, Right.ASK_IF_GUEST),
+        (PAIRING, ROOM, False, None, Right.CHAT),
+        (PAIRING, ROOM, True, None, Right.ASK_IF_PAIRED),
+        (PAIRING, ROOM, True, True, Right.PAIRED),
+        (NOBODY, MESSAGE, None, True, Right.DENIED),
+    ],
+)
+def test_who_was_let_in_by_a_code(
+    grants: Grants, message: ChatMessage, guest: bool | None, paired: bool | None, right: Right
+) -> None:
+    assert decide_right(grants, message, guest, paired) is right
+
+
 def test_strangers_are_told_where_nobody_else_reads_it() -> None:
     assert "`U1`" in sentence_for_strangers(MESSAGE)
     assert sentence_for_strangers(ROOM) == ""

@@ -144,6 +144,46 @@ def test_chat_completions_hosts_that_want_more_back() -> None:
     assert all(len(c["id"]) == 9 and c["id"].isalnum() for c in mistral["messages"][-1]["tool_calls"])
 
 
+CLAUDE_AT_OPENROUTER = {"base_url": "https://openrouter.ai/api/v1", "model": "anthropic/claude-sonnet-4.5"}
+
+
+def test_a_claude_at_openrouter_gets_cache_markers_on_parts() -> None:
+    body = _body("chat_completions", _request(*HISTORY[:3]), **CLAUDE_AT_OPENROUTER)
+    mark = {"cache_control": {"type": "ephemeral"}}
+    system, asked, answer, one, other = body["messages"]
+    assert system["content"] == [{"type": "text", "text": "Be brief.", **mark}]
+    assert asked["content"] == [{"type": "text", "text": "hi", **mark}], "where the request before this one ended"
+    assert answer["content"] == "Let me see."
+    assert one["content"] == [{"type": "text", "text": "one"}]
+    assert other["content"] == [{"type": "text", "text": "not JSON", **mark}]
+    assert _count_marks(body) == 3
+
+
+def test_an_empty_text_is_never_marked() -> None:
+    silent = Message(role=Role.TOOL, parts=(ToolResultPart(call_id="c1", name="z", text=""),))
+    body = _body("chat_completions", _request(Message.user(" "), HISTORY[1], silent), **CLAUDE_AT_OPENROUTER)
+    assert [m["content"] for m in body["messages"] if m["role"] == "user"] == [" "]
+    picture = ImagePart(media_id="m" + "a" * 25, media_type="image/png", size=1)
+    shown = Message(role=Role.USER, parts=(picture, TextPart(text=" ")))
+    assert _count_marks(_body("chat_completions", _request(shown), **CLAUDE_AT_OPENROUTER)) == 1, "the system prompt's"
+    assert body["messages"][-1]["content"][0] == {
+        "type": "text", "text": "(no output)", "cache_control": {"type": "ephemeral"},
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"model": "openai/gpt-5"},
+        {"base_url": "https://api.example.com/v1"},
+        {"known": replace(KNOWN, prompt_cache=False)},
+    ],
+)
+def test_no_other_model_or_host_gets_cache_markers(changes: dict[str, Any]) -> None:
+    body = _body("chat_completions", _request(), **{**CLAUDE_AT_OPENROUTER, **changes})
+    assert _count_marks(body) == 0 and body["messages"][0]["content"] == "Be brief."
+
+
 def test_responses_body() -> None:
     parts = (
         ReasoningPart(text="why", data="enc", item_id="rs_1", origin="responses/gpt"),
@@ -325,21 +365,33 @@ def _without_marks(value: Any) -> Any:
     return value
 
 
-@pytest.mark.parametrize("mode", list(WIRES))
+@pytest.mark.parametrize(("mode", "changes"), [*((mode, {}) for mode in WIRES), ("chat_completions", CLAUDE_AT_OPENROUTER)])
 @given(st.lists(_MESSAGE, min_size=1, max_size=8), st.integers(1, 8), st.booleans())
 def test_a_longer_conversation_starts_with_the_bytes_of_the_shorter(
-    mode: ApiMode, messages: list[Message], cut: int, seen: bool
+    mode: ApiMode, changes: dict[str, str], messages: list[Message], cut: int, seen: bool
 ) -> None:
     media = {"m" + "a" * 25: Medium("image/png", b"x")} if seen else {}
-    bodies = [WIRES[mode](_request(*messages[:n]), _target(mode), media) for n in (cut, len(messages))]
+    at = _target(mode, **changes)
+    bodies = [WIRES[mode](_request(*messages[:n]), at, media) for n in (cut, len(messages))]
     key = "input" if mode == "responses" else "messages"
+    assert all(_count_marks(body) <= 4 for body in bodies)
     start, whole = (json.dumps(_without_marks(body.pop(key)), ensure_ascii=False) for body in bodies)
     # Bedrock wants neighbours of one role joined, so the shorter one's last message may go on: its bytes all the same.
     assert whole.startswith(start.rstrip("]}"))
     assert _without_marks(bodies[0]) == _without_marks(bodies[1]), "what stands before the messages does not move"
-    assert all(_count_marks(body) <= 4 for body in bodies)
-    first, second = (WIRES[mode](_request(*messages), _target(mode), media) for _ in range(2))
+    first, second = (WIRES[mode](_request(*messages), at, media) for _ in range(2))
     assert json.dumps(first) == json.dumps(second), "key order and all"
+
+
+@pytest.mark.parametrize(
+    ("mode", "changes", "marks"),
+    [("chat_completions", CLAUDE_AT_OPENROUTER, 3), ("anthropic_messages", {}, 4), ("bedrock_converse", {}, 4)],
+)
+def test_a_long_conversation_has_no_more_cache_markers_than_a_short_one(
+    mode: ApiMode, changes: dict[str, str], marks: int
+) -> None:
+    rounds = [message for n in range(9) for message in (Message.user(f"ask {n}"), Message.assistant(f"answer {n}"))]
+    assert _count_marks(_body(mode, _request(*rounds, Message.user("last")), **changes)) == marks
 
 
 @given(st.lists(_MESSAGE, min_size=1, max_size=8))

@@ -146,6 +146,11 @@ def test_services_outside_of_the_cluster_are_reached_by_address() -> None:
     policy = build_policy(outside, "team", "None")
     assert allowed(policy, "198.51.100.7", 4222)
     assert not allowed(policy, "198.51.100.7", 80)
+    theirs = HostAddress("nats.theirs.svc", ("10.96.9.9",), 4222, (("app", "nats"),), "theirs")
+    beside = build_policy(Installation(**{**INSTALLATION.__dict__, "bus": theirs}), "team", "None")
+    (peer,) = beside["spec"]["egress"][0]["to"]
+    assert peer["namespaceSelector"]["matchLabels"] == {"kubernetes.io/metadata.name": "theirs"}
+    assert peer["podSelector"]["matchLabels"] == {"app": "nats"}
 
 
 def test_isolation_claims_no_more_than_is_known() -> None:

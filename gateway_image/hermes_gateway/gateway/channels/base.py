@@ -27,6 +27,19 @@ class Arrival:
 
 
 @dataclass(frozen=True)
+class Attachment:
+    """A file that came with a message, and what the platform fetches it by."""
+
+    name: str
+    size: int
+    """Bytes, as the platform says; 0: it does not say."""
+    handle: str
+
+
+MAX_ATTACHMENTS = 16
+
+
+@dataclass(frozen=True)
 class Pressed:
     """A message of ours with buttons, one of which a person has pressed."""
 
@@ -57,8 +70,7 @@ class ChatMessage:
     bot: bool = False
     foreign: bool = False
     """From another organisation than the account's."""
-    files: int = 0
-    """How many files came with it."""
+    attachments: tuple[Attachment, ...] = ()
     pressed: Pressed | None = None
     """Set: `text` is the command of a button."""
 
@@ -131,6 +143,10 @@ class ChatChannel(Protocol):
 
     async def find(self, place: Target, delivery_id: str) -> Verdict:
         """Look for a message that an attempt may have posted: `delivered` with its id, `failed` when there is none."""
+        ...
+
+    async def fetch(self, message: ChatMessage, attachment: Attachment) -> bytes:
+        """Return a file's bytes. Raises HermesError with a few words on why there are none."""
         ...
 
     async def typing(self, place: Target) -> None:

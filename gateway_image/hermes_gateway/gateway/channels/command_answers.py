@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hermes_contracts.envelopes import Route
@@ -18,10 +19,13 @@ from hermes_contracts.store_api import (
     OwnedSessionRequest,
     PutCommandRequest,
 )  # fmt: skip
+from hermes_gateway.gateway.approvals.desk import AnswerDesk
+from hermes_gateway.gateway.approvals.sentences import read_answer, sentence
 from hermes_gateway.gateway.channels.base import ChatMessage
-from hermes_gateway.gateway.channels.commands import Asked, help_text
+from hermes_gateway.gateway.channels.commands import Asked, CommandSpec, help_text
 from hermes_gateway.gateway.channels.conversations import Beginning, Conversations
 from hermes_gateway.gateway.channels.routing import owner_of, place_in_session
+from hermes_gateway.gateway.people.pairing import Pairing
 from hermes_service.rpc import StoreClient
 
 _STORE_SECONDS = 1.0
@@ -43,12 +47,18 @@ class CommandAnswers:
     conversations: Conversations
     wait_seconds: float
     """How long a command that an agent carries out is waited for."""
+    desk: AnswerDesk
+    pairing: Pairing
 
-    async def answer(self, asked: Asked, message: ChatMessage, route: Route) -> str:
-        """Carry out a command and return what to say."""
+    async def answer(self, asked: Asked, message: ChatMessage, route: Route, allowed: Sequence[CommandSpec]) -> str:
+        """Carry out a command, which must be among the allowed ones, and return what to say."""
         if asked.spec.control is not None:
             return await self._control(asked.spec.control, asked.argument, message, route)
         match asked.spec.name:
+            case "approve" | "deny" | "answer":
+                return await self._decide(asked, message, route)
+            case "pair":
+                return await self.pairing.command(asked.argument, message)
             case "new":
                 await self.conversations.begin(
                     route.sid, place_in_session(message), Beginning(update_id=message.update_id, order=float(message.order))
@@ -64,7 +74,18 @@ class CommandAnswers:
                 return await self._sessions(route)
             case "whoami":
                 return f"You are `{owner_of(message)}`. The agent is `{route.profile}`, your session `{route.sid}`."
-        return help_text()
+        return help_text(allowed)
+
+    async def _decide(self, asked: Asked, message: ChatMessage, route: Route) -> str:
+        said = read_answer(asked.spec.name, asked.argument)
+        if isinstance(said, str):
+            return said
+        try:
+            return sentence(said, await self.desk.take(said, route, by=owner_of(message), user=message.user))
+        except HermesError as error:
+            if error.code is ErrorCode.NOT_FOUND:
+                return _NOBODY
+            raise
 
     async def _control(self, kind: CommandKind, argument: str, message: ChatMessage, route: Route) -> str:
         arguments: dict[str, str] = {}

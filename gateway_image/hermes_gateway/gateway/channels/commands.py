@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hermes_contracts.store_api import CommandKind
@@ -18,6 +19,8 @@ class CommandSpec:
     """What follows the name, as help shows it; `<...>` is needed, `[...]` may be left out."""
     aliases: tuple[str, ...] = ()
     control: CommandKind | None = None
+    admins_only: bool = False
+    """For people whom the account names as admins; for nobody where it names none."""
 
     @property
     def needs_argument(self) -> bool:
@@ -34,9 +37,15 @@ COMMANDS: tuple[CommandSpec, ...] = (
     CommandSpec(
         "compress", "Shorten this conversation's history", "[what matters]", ("compact",), control=CommandKind.COMPRESS
     ),
+    CommandSpec("approve", "Let me run what I asked about", "[id] [once, session or always]"),
+    CommandSpec("deny", "Do not let me run what I asked about", "[id] [reason]"),
+    CommandSpec("answer", "Answer my question, by number or in your words", "[id] <text>"),
     CommandSpec("status", "Show what I am doing"),
     CommandSpec("usage", "Show tokens and cost of your session"),
     CommandSpec("sessions", "List your sessions with this agent"),
+    CommandSpec(
+        "pair", "Show, let in or put out people who were given a code", "[approve code, revoke id]", admins_only=True
+    ),
     CommandSpec("whoami", "Show who you are to me"),
 )
 
@@ -54,7 +63,7 @@ class Asked:
 
 @dataclass(frozen=True)
 class NoCommand:
-    """Something that looks like a command and is none, and what the person is told."""
+    """A command that is not carried out, for there is none such or the person may not, and what he is told."""
 
     sentence: str
 
@@ -77,9 +86,9 @@ def parse_command(text: str) -> Asked | NoCommand | None:
     return Asked(spec, argument)
 
 
-def help_text() -> str:
-    """Return the answer to `/help`."""
-    lines = [f"- `{usage(spec)}`: {spec.summary}" for spec in COMMANDS]
+def help_text(commands: Sequence[CommandSpec] = COMMANDS) -> str:
+    """Return the answer to `/help` for somebody who may say these."""
+    lines = [f"- `{usage(spec)}`: {spec.summary}" for spec in commands]
     return "\n".join(("Write to me, or say:", "", *lines, "", "`!stop` is the same as `/stop`, wherever a slash is taken."))
 
 

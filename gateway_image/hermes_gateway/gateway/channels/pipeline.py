@@ -11,9 +11,10 @@ from dataclasses import dataclass, replace
 import structlog
 
 from hermes_contracts.access import ChatAccount
-from hermes_contracts.envelopes import Inbound, Route, Target
+from hermes_contracts.envelopes import MAX_TEXT_CHARACTERS, Inbound, Route, Target
 from hermes_contracts.errors import ErrorCode, HermesError
 from hermes_gateway.gateway import metrics
+from hermes_gateway.gateway.channels.attachments import read_attachments
 from hermes_gateway.gateway.channels.base import ChatMessage, Pressed
 from hermes_gateway.gateway.channels.command_answers import CommandAnswers
 from hermes_gateway.gateway.channels.commands import Asked, NoCommand, parse_command
@@ -22,6 +23,7 @@ from hermes_gateway.gateway.delivery.chats import Chats
 from hermes_gateway.gateway.delivery.previews import Previews
 from hermes_gateway.gateway.ingest import Ingest, route_to
 from hermes_gateway.gateway.people.authorize import Grants, Right, decide_right, sentence_for_strangers
+from hermes_gateway.gateway.people.command_rights import commands_for, permit
 from hermes_gateway.gateway.profiles import ProfileCache
 
 log = structlog.get_logger()
@@ -29,8 +31,9 @@ log = structlog.get_logger()
 _ASIDES_WAITING = 1000
 _ASIDES_AT_ONCE = 16
 _STRANGER_SECONDS = 3600.0
+_CODE_SECONDS = 600.0
+"""After that a stranger may ask for another code."""
 _REMEMBERED = 10_000
-_FILES = "I cannot read files from this chat yet; I have the text only."
 _EMPTY = "Write what you want me to do behind my name. `/help` shows what else you can say."
 
 
@@ -56,6 +59,7 @@ class Pipeline:
         self._profiles = profiles
         self._ingest = ingest
         self._conversations = answers.conversations
+        self._store = answers.store
         self._answers = answers
         self._previews = previews
         self._chats = chats
@@ -79,14 +83,16 @@ class Pipeline:
     async def take(self, message: ChatMessage, account: ChatAccount, traceparent: str) -> None:
         """Take a message. Raises HermesError when it is not taken: the platform sends it again."""
         if not await self._may(message, account):
-            self._tell_stranger(message)
+            await self._tell_stranger(message, account)
             return
         route = self._route(message, account)
-        asked = parse_command(message.text)
+        allowed = commands_for(account, message)
+        asked = permit(parse_command(message.text), allowed)
         if isinstance(asked, NoCommand):
-            self._aside(message, asked.sentence)
+            # The buttons stay for somebody who may press them.
+            self._aside(replace(message, pressed=None), asked.sentence)
         elif isinstance(asked, Asked) and asked.spec.name != "queue":
-            self._aside(message, await self._answers.answer(asked, message, route))
+            self._aside(message, await self._answers.answer(asked, message, route, allowed))
         else:
             text = asked.argument if isinstance(asked, Asked) else message.text
             await self._publish(replace(message, text=text), route, traceparent)
@@ -94,21 +100,26 @@ class Pipeline:
     async def take_command(self, message: ChatMessage, account: ChatAccount, traceparent: str) -> str:
         """Take a command whose answer the platform waits for. Raises HermesError: nothing was done, or nobody knows."""
         if not await self._may(message, account):
-            return sentence_for_strangers(message) or "You may not use this agent."
+            return await self._word_to_stranger(message, account) or "You may not use this agent."
         route = self._route(message, account)
-        asked = parse_command(message.text)
+        allowed = commands_for(account, message)
+        asked = permit(parse_command(message.text), allowed)
         if isinstance(asked, NoCommand):
             return asked.sentence
         if isinstance(asked, Asked) and asked.spec.name != "queue":
-            return await self._answers.answer(asked, message, route)
+            return await self._answers.answer(asked, message, route, allowed)
         await self._publish(replace(message, text=asked.argument if asked else message.text), route, traceparent)
         return "Noted. The answer comes here."
 
     async def _may(self, message: ChatMessage, account: ChatAccount) -> bool:
         grants = Grants.of(account)
         right = decide_right(grants, message, None)
+        guest: bool | None = None
         if right is Right.ASK_IF_GUEST:
-            right = decide_right(grants, message, await self._chats[message.channel].channel.is_guest(message))
+            guest = await self._chats[message.channel].channel.is_guest(message)
+            right = decide_right(grants, message, guest)
+        if right is Right.ASK_IF_PAIRED:
+            right = decide_right(grants, message, guest, await self._answers.pairing.paired(message))
         if right is Right.DENIED:
             metrics.STRANGERS.labels(message.channel).inc()
             log.info("people.denied", channel=message.channel, account=account.name, user=message.user)
@@ -128,12 +139,12 @@ class Pipeline:
         return route_to(profile, session_owner(message, scope), session_key(message, scope))
 
     async def _publish(self, message: ChatMessage, route: Route, traceparent: str) -> None:
-        if message.files:
-            self._aside(message, _FILES)
-        if not message.text.strip():
-            if not message.files:
-                self._aside(message, _EMPTY)
+        if not message.text.strip() and not message.attachments:
+            self._aside(message, _EMPTY)
             return
+        files = await read_attachments(self._chats[message.channel].channel, self._store, route.sid, message)
+        if files.remark:
+            self._aside(message, files.remark)
         inbound = Inbound(
             sid=route.sid,
             conversation=await self._conversations.current(route.sid, place_in_session(message)),
@@ -143,7 +154,8 @@ class Pipeline:
             owner=route.owner,
             # In a session of one's own the agent knows who speaks.
             sender="" if route.key.user else message.user,
-            text=message.text,
+            text="\n\n".join(text for text in (message.text, files.text) if text)[:MAX_TEXT_CHARACTERS],
+            images=files.images,
             received_at=time.time(),
             reply_to=message.place,
         )
@@ -151,11 +163,18 @@ class Pipeline:
         await self._previews.announce(inbound)
         await self._ingest.publish(route, inbound, traceparent)
 
-    def _tell_stranger(self, message: ChatMessage) -> None:
-        """Tell a stranger once in a while: somebody who writes all day need not fill our time."""
+    async def _word_to_stranger(self, message: ChatMessage, account: ChatAccount) -> str:
         sentence = sentence_for_strangers(message)
+        return await self._answers.pairing.offer(message) if sentence and account.pairing else sentence
+
+    async def _tell_stranger(self, message: ChatMessage, account: ChatAccount) -> None:
+        """Tell a stranger once in a while: somebody who writes all day need not fill our time."""
         key, now = (message.account, message.user), self._clock()
-        if not sentence or now - self._told.get(key, -_STRANGER_SECONDS) < _STRANGER_SECONDS:
+        quiet = _CODE_SECONDS if account.pairing else _STRANGER_SECONDS
+        if now - self._told.get(key, -quiet) < quiet:
+            return
+        sentence = await self._word_to_stranger(message, account)
+        if not sentence:
             return
         self._told[key] = now
         self._told.move_to_end(key)

@@ -13,7 +13,6 @@ SEPARATOR = "\n\n"
 BEGINS_ANEW = f"{SEPARATOR}[The answer begins anew.]{SEPARATOR}"
 """Stands between text that turned out void and the text instead of it: what was streamed cannot be taken back."""
 TOOL_EVENT = "hermes.tool.progress"
-REMARK_EVENTS = {"notice": "hermes.notice", "restart": "hermes.restart"}
 
 
 class AnswerText:

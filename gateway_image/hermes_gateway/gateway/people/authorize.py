@@ -17,6 +17,9 @@ class Right(StrEnum):
     EVERYONE = "everyone"
     ASK_IF_GUEST = "ask_if_guest"
     """A grant for all, which guests do not have: the platform must be asked what this person is."""
+    PAIRED = "paired"
+    ASK_IF_PAIRED = "ask_if_paired"
+    """Nothing else lets him in: the store must be asked whether an admin did."""
     DENIED = "denied"
 
 
@@ -27,24 +30,27 @@ class Grants:
     users: frozenset[str]
     chats: frozenset[str]
     everyone: bool
+    pairing: bool = False
 
     @classmethod
     def of(cls, account: ChatAccount) -> Grants:
         """Take an account's."""
-        return cls(frozenset(account.allow_users), frozenset(account.allow_chats), account.allow_everyone)
+        return cls(frozenset(account.allow_users), frozenset(account.allow_chats), account.allow_everyone, account.pairing)
 
 
-def decide_right(grants: Grants, message: ChatMessage, guest: bool | None) -> Right:
-    """Decide. `guest` None: not asked yet; then ASK_IF_GUEST may come back.
+def decide_right(grants: Grants, message: ChatMessage, guest: bool | None, paired: bool | None = None) -> Right:
+    """Decide. `guest` and `paired` None: not asked yet; then ASK_IF_GUEST and ASK_IF_PAIRED may come back.
 
-    A person who is named may always; a grant for a chat or for everyone never reaches bots, people of other organisations
-    and guests.
+    A person who is named may always, and so may one whom an admin let in by a code; a grant for a chat or for everyone
+    never reaches bots, people of other organisations and guests. A bot is given no code.
     """
     if message.user in grants.users:
         return Right.NAMED
     in_chat = message.kind == "group" and message.chat in grants.chats
     if message.bot or message.foreign or not (in_chat or grants.everyone) or guest:
-        return Right.DENIED
+        if message.bot or not grants.pairing or paired is False:
+            return Right.DENIED
+        return Right.PAIRED if paired else Right.ASK_IF_PAIRED
     if guest is None:
         return Right.ASK_IF_GUEST
     return Right.CHAT if in_chat else Right.EVERYONE

@@ -28,14 +28,13 @@ class ResponseEvents:
         return [*self._open(), self._event("response.output_text.delta", **self._place(), delta=piece, logprobs=[])]
 
     def tool(self, delta: Delta) -> list[bytes]:
-        """Say nothing of tools: OpenAI's client for Node ends a stream at the first event that it does not know."""
-        del delta
-        return []
+        """A tool started or ended."""
+        state = "started" if delta.kind == "tool_started" else "finished"
+        return self._beside({"tool": {"tool": delta.tool[:200], "call_id": delta.call_id[:200], "state": state}})
 
     def remark(self, delta: Delta) -> list[bytes]:
-        """Say nothing beside the answer, for the same reason."""
-        del delta
-        return []
+        """A sentence on what goes on, or that the answer begins again."""
+        return self._beside({delta.kind: delta.text[:2000]})
 
     def complete(self, response: ResponseObject) -> list[bytes]:
         """The answer is whole: the text it has is the stored one."""
@@ -56,6 +55,10 @@ class ResponseEvents:
     def error(self, detail: ErrorDetail) -> list[bytes]:
         """The stream ends here; the turn goes on."""
         return [self._event("error", code=detail.code, message=detail.message, param=detail.param)]
+
+    def _beside(self, hermes: dict[str, object]) -> list[bytes]:
+        # An event that says nothing, with ours in it: OpenAI's client for Node throws at types that it does not know.
+        return [self._event("keepalive", hermes=hermes)]
 
     def _open(self) -> list[bytes]:
         if self._begun:

@@ -4,18 +4,30 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from itertools import zip_longest
 
 from hermes_contracts.conversation import ImagePart, Message, ReasoningPart, Role, TextPart, ToolCallPart, ToolResultPart
 from hermes_contracts.crd.profile import Effort
 from hermes_contracts.model_api import ModelRequest
 from hermes_gateway.models.providers.base import Media
-from hermes_gateway.models.providers.parts import IMAGE_MISSING, answer_tokens, picture, texts, thoughts_of, wire_id
+from hermes_gateway.models.providers.parts import (
+    IMAGE_MISSING,
+    NO_OUTPUT,
+    answer_tokens,
+    picture,
+    texts,
+    thoughts_of,
+    wire_id,
+)
 from hermes_gateway.models.providers.quirks import Quirks, quirks_of
 from hermes_gateway.models.providers.shapes import Json
 from hermes_gateway.models.target import Target
 
 _UNSIGNED = "skip_thought_signature_validator"
 """What Gemini takes in place of a signature, for a call that another model made."""
+
+_MARK: Json = {"type": "ephemeral"}
+_MARKED_ENDS = 2
 
 
 def to_wire(request: ModelRequest, target: Target, media: Media) -> Json:
@@ -32,7 +44,10 @@ def to_wire(request: ModelRequest, target: Target, media: Media) -> Json:
         ]
     system: list[Json] = [{"role": "system", "content": request.system}] if request.system else []
     writer = _Writer(target.origin, quirks, media)
-    body["messages"] = [*system, *(wire for message in request.messages for wire in writer.messages(message))]
+    messages = [*system, *(wire for message in request.messages for wire in writer.messages(message))]
+    if quirks.marks and target.known.prompt_cache and "claude" in target.model.lower():
+        _mark(messages)
+    body["messages"] = messages
     if (limit := answer_tokens(request, target)) is not None:
         body[quirks.limit_name] = limit
     if target.known.reasoning and target.effort != "Default":
@@ -42,6 +57,39 @@ def to_wire(request: ModelRequest, target: Target, media: Media) -> Json:
     body["stream"] = True
     body["stream_options"] = {"include_usage": True}
     return body
+
+
+def _mark(messages: Sequence[Json]) -> None:
+    """Mark the system prompt, which the tools stand before, and where this request and the one before it ended.
+
+    Only a part can carry a marker, so texts become parts whether marked or not: otherwise more than the markers would
+    move from one request to the next. An empty text may carry none.
+    """
+    ends: list[Json] = []
+    for wire, follower in zip_longest(messages, messages[1:]):
+        if wire["role"] == "assistant":
+            continue
+        last = _as_parts(wire)
+        if last is None:
+            continue
+        if wire["role"] == "system":
+            last["cache_control"] = _MARK
+        elif follower is None or follower["role"] == "assistant":
+            ends.append(last)
+    for part in ends[-_MARKED_ENDS:]:
+        part["cache_control"] = _MARK
+
+
+def _as_parts(wire: Json) -> Json | None:
+    """Turn a message's text into a part. Return its last part, if that can be marked."""
+    content = wire["content"]
+    if isinstance(content, str):
+        text = NO_OUTPUT if wire["role"] == "tool" and not content.strip() else content
+        wire["content"] = content = [{"type": "text", "text": text}] if text.strip() else text
+    if not isinstance(content, list):
+        return None
+    last: Json = content[-1]
+    return last if last["type"] != "text" or str(last["text"]).strip() else None
 
 
 def _effort(effort: Effort, quirks: Quirks) -> Json:

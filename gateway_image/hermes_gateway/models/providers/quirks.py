@@ -18,6 +18,8 @@ class Quirks:
     """Whether it wants the model's thoughts back as `reasoning_content`."""
     cache_key: bool = False
     """Whether it takes `prompt_cache_key`."""
+    marks: bool = False
+    """Whether it passes Anthropic's cache markers on to a Claude, which caches nothing without them."""
     signed_calls: bool = False
     """Whether its calls carry a signature that must come back with them (Gemini)."""
     id_length: int = 40
@@ -28,7 +30,7 @@ _DEFAULT = Quirks()
 _BY_HOST: tuple[tuple[str, Quirks], ...] = (
     ("api.openai.com", Quirks(limit_name="max_completion_tokens", cache_key=True)),
     ("openai.azure.com", Quirks(limit_name="max_completion_tokens", cache_key=True)),
-    ("openrouter.ai", Quirks(effort="reasoning")),
+    ("openrouter.ai", Quirks(effort="reasoning", marks=True)),
     ("api.deepseek.com", Quirks(effort="thinking", echo=True)),
     ("api.moonshot.ai", Quirks(effort="thinking", echo=True)),
     ("generativelanguage.googleapis.com", Quirks(signed_calls=True)),

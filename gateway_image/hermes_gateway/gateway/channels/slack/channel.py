@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
+from urllib.parse import urlsplit
 
 import aiohttp
 import structlog
@@ -20,7 +21,8 @@ from slack_sdk.web.async_slack_response import AsyncSlackResponse
 from hermes_contracts.access import SlackAccount
 from hermes_contracts.envelopes import Choice, Target
 from hermes_contracts.errors import ErrorCode, HermesError
-from hermes_gateway.gateway.channels.base import Capabilities, ChatMessage
+from hermes_contracts.store_api import MAX_MEDIA_BYTES
+from hermes_gateway.gateway.channels.base import Attachment, Capabilities, ChatMessage
 from hermes_gateway.gateway.channels.slack.blocks import blocks_of
 from hermes_gateway.gateway.channels.slack.mrkdwn import render_mrkdwn
 from hermes_gateway.gateway.channels.slack.reading import CHANNEL
@@ -117,6 +119,26 @@ class SlackChannel:
                 break
         return Verdict("failed", "no such message")
 
+    async def fetch(self, message: ChatMessage, attachment: Attachment) -> bytes:
+        """Fetch a file with the bot's token, which goes to Slack's own hosts only."""
+        account = self.account(message.account)
+        if account is None or not _is_slacks(attachment.handle, account.api_url):
+            raise HermesError(ErrorCode.INVALID, "Slack names no address of its own for it")
+        headers = {"Authorization": f"Bearer {account.bot_token}"}
+        try:
+            async with self._connections().get(attachment.handle, headers=headers, allow_redirects=False) as response:
+                if response.status != 200:
+                    # Without the right files:read Slack leads to its own front page.
+                    raise HermesError(ErrorCode.UNAVAILABLE, f"Slack answered {response.status}")
+                data = await response.content.read(MAX_MEDIA_BYTES + 1)
+                while len(data) <= MAX_MEDIA_BYTES and (more := await response.content.read(MAX_MEDIA_BYTES)):
+                    data += more
+        except (aiohttp.ClientError, OSError) as error:
+            raise HermesError(ErrorCode.UNAVAILABLE, "the connection to Slack failed") from error
+        if len(data) > MAX_MEDIA_BYTES:
+            raise HermesError(ErrorCode.TOO_LARGE, "too large")
+        return data
+
     async def typing(self, place: Target) -> None:
         """Do nothing: Slack has no such sign for bots."""
 
@@ -160,17 +182,20 @@ class SlackChannel:
             return Verdict("retry", f"the connection to Slack failed: {type(error).__name__}")
         return Verdict("delivered", platform_message_id=str(answer.get("ts") or ""))
 
-    def _client(self, account: SlackAccount) -> AsyncWebClient:
+    def _connections(self) -> aiohttp.ClientSession:
         if self._session is None:
             limits = aiohttp.TCPConnector(limit=64, keepalive_timeout=30)
             total = aiohttp.ClientTimeout(total=self._timeout_seconds)
             self._session = aiohttp.ClientSession(connector=limits, timeout=total, trust_env=False)
+        return self._session
+
+    def _client(self, account: SlackAccount) -> AsyncWebClient:
         # Its own retries would hide an attempt whose end is unknown.
         return AsyncWebClient(
             token=account.bot_token,
             base_url=account.api_url,
             timeout=int(self._timeout_seconds) or 1,
-            session=self._session,
+            session=self._connections(),
             retry_handlers=[],
         )
 
@@ -188,6 +213,15 @@ async def _read_page(
         answer = await client.conversations_history(**common)
     page.update(answer.data if isinstance(answer.data, dict) else {})
     return answer
+
+
+def _is_slacks(address: str, api_url: str) -> bool:
+    """Tell whether an address is one that Slack serves files from, or the configured API's own."""
+    url, api = urlsplit(address), urlsplit(api_url)
+    if (url.scheme, url.netloc) == (api.scheme, api.netloc):
+        return True
+    host = url.hostname or ""
+    return url.scheme == "https" and (host == "slack.com" or host.endswith((".slack.com", ".slack-files.com")))
 
 
 def judge(error: SlackApiError) -> Verdict:

@@ -8,7 +8,7 @@ from typing import Any
 
 from hermes_contracts.access import SlackAccount
 from hermes_contracts.envelopes import MAX_COMMAND_BYTES, MAX_TEXT_CHARACTERS
-from hermes_gateway.gateway.channels.base import ChatMessage, Pressed
+from hermes_gateway.gateway.channels.base import MAX_ATTACHMENTS, Attachment, ChatMessage, Pressed
 from hermes_gateway.gateway.channels.slack.blocks import BLOCK
 
 CHANNEL = "slack"
@@ -67,7 +67,7 @@ def read_event(account: SlackAccount, body: dict[str, Any]) -> ChatMessage | Ref
         text=read_text(text if isinstance(text, str) else "", own)[:MAX_TEXT_CHARACTERS],
         bot=bool(event.get("bot_id")),
         foreign=_is_foreign(account, event),
-        files=len(event["files"]) if isinstance(event.get("files"), list) else 0,
+        attachments=_attachments(event.get("files")),
     )
 
 
@@ -146,6 +146,19 @@ def read_text(text: str, own: frozenset[str]) -> str:
 def _link(url: str, label: str | None) -> str:
     url = url.removeprefix("mailto:")
     return url if not label or label == url else f"{label} ({url})"
+
+
+def _attachments(files: Any) -> tuple[Attachment, ...]:
+    """Read an event's `files`: those that Slack holds itself, and lets us fetch."""
+    found = [one for one in files if isinstance(one, dict)] if isinstance(files, list) else []
+    return tuple(
+        Attachment(
+            name=str(one.get("name") or one.get("id") or "a file")[:200],
+            size=one["size"] if isinstance(one.get("size"), int) else 0,
+            handle=str(one.get("url_private_download") or one.get("url_private") or "")[:2000],
+        )
+        for one in found[:MAX_ATTACHMENTS]
+    )
 
 
 def _own_users(body: dict[str, Any]) -> frozenset[str]:

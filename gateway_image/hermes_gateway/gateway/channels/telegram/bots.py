@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any
@@ -22,6 +21,8 @@ from telegram.request import HTTPXRequest
 
 from hermes_contracts.access import TelegramAccount
 from hermes_contracts.envelopes import Choice, Target
+from hermes_contracts.errors import ErrorCode, HermesError
+from hermes_contracts.store_api import MAX_MEDIA_BYTES
 from hermes_gateway.gateway.channels.telegram.markdown_v2 import without_escapes
 from hermes_gateway.gateway.channels.telegram.reading import UPDATES, Me
 from hermes_gateway.gateway.delivery.backoff import Verdict
@@ -46,15 +47,20 @@ class TelegramBot:
             pool_timeout=timeout_seconds,
             httpx_kwargs={"trust_env": False},
         )
-        polling = HTTPXRequest(connection_pool_size=1, read_timeout=timeout_seconds, httpx_kwargs={"trust_env": False})
-        self._bot = Bot(account.bot_token, base_url=f"{account.api_url}bot", request=request, get_updates_request=polling)
-        self._requests = (request, polling)
+        self._bot = Bot(
+            account.bot_token,
+            base_url=f"{account.api_url}bot",
+            base_file_url=f"{account.api_url}file/bot",
+            request=request,
+            get_updates_request=request,
+        )
+        self._request = request
+        self._timeout_seconds = timeout_seconds
         self._me: Me | None = None
 
     async def close(self) -> None:
         """Close connections."""
-        for request in self._requests:
-            await request.shutdown()
+        await self._request.shutdown()
 
     async def me(self) -> Me:
         """Return who the bot is. Raises TelegramError."""
@@ -115,6 +121,16 @@ class TelegramBot:
         """End the waiting sign of a pressed button. Raises TelegramError."""
         await self._bot.answer_callback_query(press)
 
+    async def fetch_file(self, handle: str) -> bytes:
+        """Return a file's bytes. Raises HermesError."""
+        try:
+            file = await self._bot.get_file(handle)
+            if (file.file_size or 0) > MAX_MEDIA_BYTES:
+                raise HermesError(ErrorCode.TOO_LARGE, "too large")
+            return bytes(await file.download_as_bytearray())
+        except TelegramError as error:
+            raise HermesError(ErrorCode.UNAVAILABLE, judge(error).error) from error
+
     async def listen_at(self, url: str, secret: str) -> None:
         """Have Telegram post updates to an address. Raises TelegramError."""
         await self._bot.set_webhook(url, secret_token=secret, allowed_updates=UPDATES, max_connections=40)
@@ -129,8 +145,14 @@ class TelegramBot:
 
     async def fetch(self, offset: int) -> list[dict[str, Any]]:
         """Return updates from `offset` on, which takes those before off Telegram's list. Raises TelegramError."""
-        found = await self._bot.get_updates(offset=offset, timeout=POLL_SECONDS, allowed_updates=UPDATES)
-        return [dict(json.loads(update.to_json())) for update in found]
+        # As they came: an update that the library cannot read must not stop those behind it. Telegram does not mind the case
+        # of a method; written otherwise the library warns that it has a method of its own.
+        found = await self._bot.do_api_request(
+            "getupdates",
+            api_kwargs={"offset": offset, "timeout": POLL_SECONDS, "allowed_updates": UPDATES},
+            read_timeout=POLL_SECONDS + self._timeout_seconds,
+        )
+        return [update for update in found if isinstance(update, dict) and isinstance(update.get("update_id"), int)]
 
     async def _post(self, chat: int, place: Target, text: str, choices: Sequence[Choice], *, markup: bool) -> Any:
         return await self._bot.send_message(

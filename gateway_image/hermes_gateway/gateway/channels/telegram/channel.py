@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from hermes_contracts.access import TelegramAccount
 from hermes_contracts.envelopes import Choice, Target
-from hermes_gateway.gateway.channels.base import Capabilities, ChatMessage
+from hermes_contracts.errors import ErrorCode, HermesError
+from hermes_gateway.gateway.channels.base import Attachment, Capabilities, ChatMessage
 from hermes_gateway.gateway.channels.telegram.markdown_v2 import render_markdown_v2
 from hermes_gateway.gateway.channels.telegram.reading import CHANNEL
 from hermes_gateway.gateway.delivery.backoff import Verdict
@@ -78,6 +79,13 @@ class TelegramChannel:
         """Find nothing: a bot cannot read what it has written."""
         del place, delivery_id
         return Verdict("failed", "Telegram shows no history to bots")
+
+    async def fetch(self, message: ChatMessage, attachment: Attachment) -> bytes:
+        """Fetch a file; Telegram gives bots those of at most 20 MB."""
+        account = self.account(message.account)
+        if account is None:
+            raise HermesError(ErrorCode.NOT_FOUND, "the account is not configured any more")
+        return await self.bot(account).fetch_file(attachment.handle)
 
     async def typing(self, place: Target) -> None:
         """Show that an answer is on its way."""

@@ -51,7 +51,7 @@ class TelegramDoor:
         if not isinstance(update, dict):
             raise ApiError(400, "the body is not a JSON object", code="invalid_value")
         try:
-            await self._updates.take(account, update, tracing.accept(request.headers.get("traceparent")))
+            await self._updates.take_posted(account, update, tracing.accept(request.headers.get("traceparent")))
         except HermesError as error:
             raise ApiError(
                 503, error.message, code=str(error.code), retry_after_seconds=error.retry_after_seconds

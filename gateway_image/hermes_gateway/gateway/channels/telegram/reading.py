@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from hermes_contracts.access import TelegramAccount
 from hermes_contracts.envelopes import MAX_COMMAND_BYTES, MAX_TEXT_CHARACTERS
-from hermes_gateway.gateway.channels.base import ChatMessage, Pressed
+from hermes_gateway.gateway.channels.base import MAX_ATTACHMENTS, Attachment, ChatMessage, Pressed
 from hermes_gateway.gateway.channels.telegram.markdown_v2 import escape
 
 CHANNEL = "telegram"
 UPDATES = ["message", "callback_query"]
 """Kinds of updates that are asked for: edits and what happens in channels are nobody's message to us."""
 
-_ALBUM = "media_group_id"
-_FILES = ("photo", "document", "voice", "audio", "video", "video_note", "sticker", "animation")
+_FILES = ("document", "voice", "audio", "video", "video_note", "sticker", "animation")
 _COMMAND = re.compile(r"/([a-zA-Z0-9_]{1,32})(?:@([A-Za-z0-9_]{1,64}))?(?=\s|$)")
 
 
@@ -35,11 +34,38 @@ class Refused:
     reason: str
 
 
-def read_update(account: TelegramAccount, me: Me, update: dict[str, Any]) -> ChatMessage | Refused:
-    """Read an update: a message, or the press of a button."""
+@dataclass(frozen=True)
+class _Part:
+    message: ChatMessage
+    addressed: bool
+
+
+def read_update(account: TelegramAccount, me: Me, update: dict[str, Any], *rest: dict[str, Any]) -> ChatMessage | Refused:
+    """Read an update: a message with the rest of its parts, or the press of a button. In a group a message that is addressed
+    to the bot in one part is addressed to it as a whole."""
     if isinstance(update.get("callback_query"), dict):
         return _press(account, update["callback_query"])
-    message = update.get("message")
+    read = [_part(account, me, one.get("message")) for one in (update, *rest)]
+    parts = [one for one in read if isinstance(one, _Part)]
+    if not parts:
+        return next(one for one in read if isinstance(one, Refused))
+    if not any(part.addressed for part in parts):
+        return Refused("not addressed to us")
+    first = parts[0].message
+    text = "\n".join(part.message.text for part in parts if part.message.text)
+    attachments = tuple(file for part in parts for file in part.message.attachments)
+    if not text and not attachments:
+        return Refused("nothing that a person wrote")
+    return replace(
+        first,
+        text=text[:MAX_TEXT_CHARACTERS],
+        attachments=attachments[:MAX_ATTACHMENTS],
+        # Another number of parts is another message: nothing is lost where a part comes late.
+        update_id=first.update_id if len(parts) == 1 else f"{first.update_id}+{len(parts) - 1}",
+    )
+
+
+def _part(account: TelegramAccount, me: Me, message: Any) -> _Part | Refused:
     if not isinstance(message, dict):
         return Refused("not a message")
     chat, sender = _object(message, "chat"), _object(message, "from")
@@ -57,12 +83,7 @@ def read_update(account: TelegramAccount, me: Me, update: dict[str, Any]) -> Cha
             return Refused("a command for another bot")
         text, named = f"/{command.group(1)}{text[command.end() :]}", True
     answers_us = _object(_object(message, "reply_to_message"), "from").get("id") == me.id
-    if not direct and not (named or answers_us):
-        return Refused("not addressed to us")
-    files = sum(1 for kind in _FILES if message.get(kind))
-    if not text and (not files or message.get(_ALBUM)):
-        return Refused("nothing that a person wrote, or the rest of an album")
-    return ChatMessage(
+    found = ChatMessage(
         channel=CHANNEL,
         account=account.account,
         team="",
@@ -73,10 +94,11 @@ def read_update(account: TelegramAccount, me: Me, update: dict[str, Any]) -> Cha
         reply_thread=_topic(message),
         update_id=f"{chat['id']}:{number}",
         order=str(number),
-        text=text[:MAX_TEXT_CHARACTERS],
+        text=text,
         bot=bool(sender.get("is_bot")),
-        files=files,
+        attachments=_attachments(message),
     )
+    return _Part(found, direct or named or answers_us)
 
 
 def press_id(update: dict[str, Any]) -> str:
@@ -131,6 +153,24 @@ def _without_mentions(text: str, entities: list[dict[str, Any]], me: Me) -> tupl
             at = start + length
     kept.append(units[2 * at :])
     return b"".join(kept).decode("utf-16-le", "replace").strip(), len(kept) > 1
+
+
+def _attachments(message: dict[str, Any]) -> tuple[Attachment, ...]:
+    """Return the files of a message: of a photo the largest size that there is."""
+    sizes = message.get("photo")
+    photos = [one for one in sizes if isinstance(one, dict)] if isinstance(sizes, list) else []
+    files = [(f"{kind}", _object(message, kind)) for kind in _FILES] + [("photo", photos[-1] if photos else {})]
+    if message.get("animation"):
+        files = [one for one in files if one[0] != "document"]
+    return tuple(
+        Attachment(
+            name=str(file.get("file_name") or kind)[:200],
+            size=file["file_size"] if isinstance(file.get("file_size"), int) else 0,
+            handle=str(file["file_id"])[:200],
+        )
+        for kind, file in files
+        if isinstance(file.get("file_id"), str)
+    )
 
 
 def _topic(message: dict[str, Any]) -> str:

@@ -1,0 +1,1 @@
+"""Which commands run, which never do, and which a person is asked about."""

@@ -1,0 +1,1 @@
+"""What people answer to an agent's questions."""
