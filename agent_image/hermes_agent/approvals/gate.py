@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from hermes_agent.approvals.judge import Judge, Opinion
-from hermes_agent.loop.ports import Store
+from hermes_agent.store_port import Store
 from hermes_contracts.agent_config import ApprovalsConfig
 from hermes_contracts.conversation import ToolCallPart
 from hermes_contracts.envelopes import MAX_CHOICES, Choice, Inbound

@@ -10,8 +10,7 @@ from typing import Protocol
 
 import structlog
 
-from hermes_agent.loop.transcript import encode
-from hermes_agent.model.base import ModelCall, ModelClient
+from hermes_agent.model.base import ModelCall, ModelClient, encode
 from hermes_agent.model.collect import collect
 from hermes_agent.model.hygiene import clean_text
 from hermes_contracts.conversation import Message

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 import structlog
 
 from hermes_agent.loop.state import Turn
-from hermes_agent.loop.transcript import encode
-from hermes_agent.model.base import ModelCall, ModelClient
+from hermes_agent.model.base import ModelCall, ModelClient, encode
 from hermes_agent.model.collect import Answer, collect
 from hermes_agent.model.hygiene import clean_text
 from hermes_contracts.conversation import Message

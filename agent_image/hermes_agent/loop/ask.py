@@ -13,8 +13,7 @@ from hermes_agent.loop.outcome import TurnFailed
 from hermes_agent.loop.ports import Compaction, DeltaSink
 from hermes_agent.loop.retry import OVERFLOWS, TRY_AGAIN, GiveUp, decide, keeps_partial
 from hermes_agent.loop.state import Turn
-from hermes_agent.loop.transcript import encode
-from hermes_agent.model.base import ModelCall, ModelClient
+from hermes_agent.model.base import ModelCall, ModelClient, encode
 from hermes_agent.model.collect import Answer, Collector, ModelFailed, gather
 from hermes_contracts.conversation import Message, Role
 from hermes_contracts.errors import HermesError

@@ -2,28 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Literal, Protocol
 
-from pydantic import BaseModel
-
+from hermes_agent.store_port import Store as Store
 from hermes_contracts.errors import HermesError
-from hermes_contracts.store_api import Method
 
 if TYPE_CHECKING:
     from hermes_agent.loop.turn import Turn
 
-Req = TypeVar("Req", bound=BaseModel)
-Rep = TypeVar("Rep", bound=BaseModel)
-
 DeltaKind = Literal["text", "reasoning", "tool_started", "tool_finished", "notice", "restart"]
-
-
-class Store(Protocol):
-    """The store as this session's agent calls it. Raises HermesError: FENCED ends everything."""
-
-    async def call(self, method: Method[Req, Rep], request: Req) -> Rep:
-        """Call a method; every one may be repeated."""
-        ...
 
 
 class DeltaSink(Protocol):

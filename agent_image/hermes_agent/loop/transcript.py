@@ -10,6 +10,7 @@ import json
 from collections import OrderedDict
 from collections.abc import Sequence
 
+from hermes_agent.model.base import encode
 from hermes_agent.prompt.first_message import STEERED
 from hermes_contracts.conversation import Message, Role, ToolCallPart, ToolResultPart
 from hermes_contracts.store_api import FrozenPrompt
@@ -17,11 +18,6 @@ from hermes_contracts.store_api import FrozenPrompt
 LOST_RESULT = "No result: the run ended before this call's result was recorded. Its effect is unknown."
 LOST_ANSWER = "(No answer: the run ended before one was given.)"
 LOST_QUESTION = "(continue)"
-
-
-def encode(message: Message) -> bytes:
-    """Return a message's JSON."""
-    return message.model_dump_json().encode()
 
 
 class Transcript:

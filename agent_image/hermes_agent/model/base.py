@@ -8,7 +8,13 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from hermes_contracts import PROTOCOL_VERSION
+from hermes_contracts.conversation import Message
 from hermes_contracts.model_api import ModelEvent, Purpose
+
+
+def encode(message: Message) -> bytes:
+    """Return a message's JSON."""
+    return message.model_dump_json().encode()
 
 
 @dataclass(frozen=True)

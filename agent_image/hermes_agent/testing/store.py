@@ -10,7 +10,7 @@ from typing import cast
 
 from pydantic import BaseModel
 
-from hermes_agent.loop.ports import Rep, Req
+from hermes_agent.store_port import Rep, Req
 from hermes_contracts.conversation import Message
 from hermes_contracts.envelopes import Inbound
 from hermes_contracts.errors import ErrorCode, HermesError

@@ -84,7 +84,7 @@ def test_no_disguise_hides_what_never_runs(command: str) -> None:
 
 
 def test_words_in_quotes_are_no_command() -> None:
-    for command in ("grep 'rm -rf /' notes", "git commit -m 'rm -rf / is bad'", "echo \"shutdown\""):
+    for command in ("grep 'rm -rf /' notes", "git commit -m 'rm -rf / is bad'", 'echo "shutdown"'):
         assert decide(command, MANUAL, attended=True).verdict is Verdict.RUN
 
 

@@ -17,7 +17,8 @@ from hermes_agent.compression.ledger import entries_of
 from hermes_agent.compression.sizes import transcript_bytes, transcript_tokens
 from hermes_agent.compression.split import groups_of, opening_row, split
 from hermes_agent.compression.summary import DONE_TITLE, END, read_message
-from hermes_agent.loop.transcript import Transcript, encode
+from hermes_agent.loop.transcript import Transcript
+from hermes_agent.model.base import encode
 from hermes_agent.prompt.first_message import STEERED
 from hermes_contracts.conversation import ImagePart, Message, ReasoningPart, Role, TextPart, ToolResultPart
 from hermes_contracts.errors import ErrorCode, HermesError

@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hermes_agent.loop.load import load_transcript
-from hermes_agent.loop.ports import Rep, Req
 from hermes_agent.loop.repair import UNREADABLE, read_row, repair
 from hermes_agent.loop.transcript import LOST_ANSWER, Transcript
 from hermes_agent.model.collect import RawCall
 from hermes_agent.model.hygiene import balanced, parse_call, readable_arguments, trimmed
 from hermes_agent.prompt.first_message import STEERED
+from hermes_agent.store_port import Rep, Req
 from hermes_agent.testing.model import ScriptedModel, call, say
 from hermes_contracts.conversation import (
     Message,

@@ -16,10 +16,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from hermes_agent.loop.load import load_transcript
-from hermes_agent.loop.ports import Rep, Req
 from hermes_agent.loop.state import Turn
 from hermes_agent.loop.transcript import Transcript
 from hermes_agent.stop import StopReason, StopSignal
+from hermes_agent.store_port import Rep, Req
 from hermes_agent.testing.model import Reply, ScriptedModel, call, say
 from hermes_agent.testing.store import FakeStore, FakeStoreClient
 from hermes_contracts.conversation import Message, Role
