@@ -49,7 +49,8 @@ class FakeTelegram:
     url: str = ""
     released: asyncio.Event = field(default_factory=asyncio.Event)
     _news: asyncio.Event = field(default_factory=asyncio.Event)
-    _numbers: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
+    _numbers: itertools.count[int] = field(default_factory=lambda: itertools.count(int(time.time() * 10) % 1_000_000_000))
+    """Of messages and updates: another run must not use those of an earlier one, which the product has answered."""
     _posts: set[asyncio.Task[None]] = field(default_factory=set)
 
     def fail(self, method: str, *faults: Fault) -> None:
