@@ -26,8 +26,8 @@ def accept(header: str | None) -> str:
 
 
 def child_of(traceparent: str) -> str:
-    """Return the context of a new span of the same trace."""
-    version, trace, _, flags = traceparent.split("-")
+    """Return the context of a new span of the same trace, or of a new one where there is none: no work may fail for it."""
+    version, trace, _, flags = accept(traceparent).split("-")
     return f"{version}-{trace}-{secrets.token_hex(8)}-{flags}"
 
 

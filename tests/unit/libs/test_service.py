@@ -115,3 +115,15 @@ def test_importing_the_contracts_brings_nothing_but_pydantic() -> None:
         "bad = {'nats', 'httpx', 'structlog', 'kubernetes'} & set(sys.modules); sys.exit(str(bad) if bad else 0)"
     )
     subprocess.run([sys.executable, "-c", code], check=True, env={"PYTHONPATH": ":".join(p for p in sys.path if p)})
+
+
+@pytest.mark.parametrize("parent", ["", "x", "00-1-2-3", tracing.new_traceparent() + "-more"])
+def test_work_without_a_readable_trace_begins_one(parent: str) -> None:
+    child = tracing.child_of(parent)
+    assert tracing.accept(child) == child
+
+
+def test_a_child_stays_in_its_trace() -> None:
+    parent = tracing.new_traceparent()
+    assert tracing.child_of(parent).split("-")[1] == parent.split("-")[1]
+    assert tracing.child_of(parent) != parent
