@@ -12,6 +12,8 @@ from tests.e2e.framework.fake_platform import FakePlatform, fake_platform
 from tests.e2e.framework.installation import SLACK, commands, namespace_of, profile, profile_ready
 from tests.e2e.framework.sessions import pod_running, shell
 
+pytestmark = pytest.mark.timeout(300)
+
 STORY = "slack"
 NAMESPACE = namespace_of(STORY)
 

@@ -10,6 +10,8 @@ from release.kubectl import get_all, until
 from tests.e2e.framework.fake_platform import FakePlatform, fake_platform
 from tests.e2e.framework.installation import TELEGRAM, commands, namespace_of
 
+pytestmark = pytest.mark.timeout(300)
+
 STORY = "telegram"
 NAMESPACE = namespace_of(STORY)
 ANNA, BEN, ROOM = 101, 102, -1001

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import uuid
 
+import pytest
+
 from hermes_contracts.names import LABEL_POOL, LABEL_SID
 from release.kubectl import Object, apply, get, get_all, until
 from tests.e2e.framework.installation import profile
 from tests.e2e.framework.node import kill_container
 from tests.e2e.framework.person import Person
 from tests.e2e.framework.sessions import pod_of, session_of, shell
+
+pytestmark = pytest.mark.timeout(300)
 
 STORY = "warm"
 
