@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from release.kubectl import apply, get_all, kubectl, until
+from release.kubectl import get_all, until
 from tests.e2e.framework.fake_platform import FakePlatform, fake_platform
-from tests.e2e.framework.installation import SLACK, commands, namespace_of, profile, profile_ready
-from tests.e2e.framework.sessions import pod_running, shell
+from tests.e2e.framework.installation import SLACK, commands, namespace_of
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -74,38 +73,3 @@ async def test_a_command_of_slack_reaches_a_running_agent_within_a_second(slack:
         return bool(texts) and "terminal" not in texts[-1]
 
     await until("the answer of the stopped turn", ended, deadline_seconds=30)
-
-
-async def test_a_dangerous_command_waits_for_its_button_while_the_agent_sleeps(slack: FakePlatform) -> None:
-    await apply(profile(STORY, approvals={"mode": "Manual"}, idleTimeoutSeconds=5, sandbox=_ON_DISK))
-    await profile_ready(STORY)
-    await kubectl("delete", "hermessessions", "--all", "-n", NAMESPACE, "--wait")
-    text = commands("mkdir -p old && echo 1 >> effects && rm -rf old", say="it is gone")
-    await slack.act(user="UCARL", do="direct", text=text)
-
-    async def asked() -> dict[str, Any] | None:
-        messages: list[dict[str, Any]] = (await slack.state())["channels"].get("D0UCARL", [])
-        return next((m for m in messages if m.get("blocks")), None)
-
-    question = await until("the question with its buttons", asked, deadline_seconds=120)
-    assert "rm -rf old" in question["text"]
-
-    async def asleep() -> bool:
-        return not await get_all("pods", NAMESPACE, "hermes.run/sid")
-
-    await until("the agent to sleep", asleep, deadline_seconds=90)
-    await slack.act(user="UCARL", do="press", channel="D0UCARL", message=question["ts"], label="Once")
-
-    async def done() -> bool:
-        return any("it is gone" in text for text in await said(slack, "D0UCARL"))
-
-    await until("the command's turn to end", done, deadline_seconds=120)
-    (session,) = await get_all("hermessessions", NAMESPACE)
-    pod = (await pod_running(NAMESPACE, session["metadata"]["name"]))["metadata"]["name"]
-    assert (await shell(NAMESPACE, pod, "sandbox", "cat", "/workspace/effects")).split() == ["1"], "it ran once"
-
-
-_ON_DISK = {
-    "workspace": {"kind": "PersistentVolumeClaim", "size": "64Mi"},
-    "resources": {"cpu": "20m", "memory": "256Mi"},
-}
