@@ -4,28 +4,9 @@ from __future__ import annotations
 
 import re
 
-from hermes_gateway.text.document import (
-    Block,
-    Break,
-    Code,
-    CodeBlock,
-    Document,
-    Heading,
-    Inline,
-    Link,
-    Listing,
-    Paragraph,
-    Quote,
-    Rule,
-    Style,
-    Styled,
-    Table,
-    Text,
-    read_markdown,
-    table_lines,
-)  # fmt: skip
+from hermes_gateway.text.document import Document, read_markdown
+from hermes_gateway.text.markup import Markup
 
-_MARKS: dict[Style, str] = {"strong": "*", "em": "_", "strike": "~"}
 _OPENS = re.compile(r"(?<![\w])([*_~`])(?=\S)")
 _NOTHING = "\u200b"
 """Has no width. Slack knows no escape for its marks; behind this they are only characters."""
@@ -39,7 +20,7 @@ def render_mrkdwn(markdown: str) -> str:
 
 def render_document(document: Document) -> str:
     """Return a document as mrkdwn."""
-    return "\n\n".join(text for block in document if (text := _block(block)))
+    return _MRKDWN.render(document)
 
 
 def escape(text: str) -> str:
@@ -47,58 +28,16 @@ def escape(text: str) -> str:
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
-def _block(block: Block) -> str:
-    match block:
-        case Paragraph(inner):
-            return _inlines(inner, frozenset())
-        case Heading(_, inner):
-            words = _inlines(inner, frozenset({"strong"}))
-            return f"*{words}*" if words.strip() else ""
-        case CodeBlock(text):
-            return _code_block(text)
-        case Quote(blocks):
-            return "\n".join(f"> {line}" for line in render_document(blocks).split("\n"))
-        case Listing():
-            return _listing(block)
-        case Table():
-            return _code_block(table_lines(block))
-        case Rule():
-            return "———"
+def _text(text: str) -> str:
+    return _OPENS.sub(rf"\1{_NOTHING}", escape(text))
 
 
-def _code_block(text: str) -> str:
+def _code(text: str) -> str:
+    return f"`{escape(text).replace('`', 'ˋ')}`"
+
+
+def _code_block(text: str, _: str) -> str:
     return f"```\n{escape(text).replace('```', f'``{_NOTHING}`')}\n```"
-
-
-def _listing(listing: Listing) -> str:
-    lines: list[str] = []
-    for number, item in enumerate(listing.items, listing.start or 0):
-        mark = "•" if listing.start is None else f"{number}."
-        rendered = "\n".join(text for block in item if (text := _block(block)))
-        first, *more = rendered.split("\n")
-        lines.append(f"{mark} {first}")
-        lines += [f"    {line}" for line in more]
-    return "\n".join(lines)
-
-
-def _inlines(parts: tuple[Inline, ...], within: frozenset[Style]) -> str:
-    return "".join(_inline(part, within) for part in parts)
-
-
-def _inline(part: Inline, within: frozenset[Style]) -> str:
-    match part:
-        case Text(text):
-            return _OPENS.sub(rf"\1{_NOTHING}", escape(text))
-        case Code(text):
-            return f"`{escape(text).replace('`', 'ˋ')}`"
-        case Break():
-            return "\n"
-        case Styled(style, inner):
-            words = _inlines(inner, within | {style})
-            mark = _MARKS[style]
-            return words if style in within or not words.strip() else f"{mark}{words}{mark}"
-        case Link(url, inner):
-            return _link(url, _inlines(inner, within))
 
 
 def _link(url: str, words: str) -> str:
@@ -106,3 +45,6 @@ def _link(url: str, words: str) -> str:
         return words
     label = words.replace("|", "¦").replace("\n", " ")
     return f"<{escape(url)}|{label}>" if label.strip() and label != escape(url) else f"<{escape(url)}>"
+
+
+_MRKDWN = Markup(_text, _code, _code_block, _link, quote="> ", number="{}.".format)

@@ -4,28 +4,9 @@ from __future__ import annotations
 
 import re
 
-from hermes_gateway.text.document import (
-    Block,
-    Break,
-    Code,
-    CodeBlock,
-    Document,
-    Heading,
-    Inline,
-    Link,
-    Listing,
-    Paragraph,
-    Quote,
-    Rule,
-    Style,
-    Styled,
-    Table,
-    Text,
-    read_markdown,
-    table_lines,
-)  # fmt: skip
+from hermes_gateway.text.document import read_markdown
+from hermes_gateway.text.markup import Markup
 
-_MARKS: dict[Style, str] = {"strong": "*", "em": "_", "strike": "~"}
 _SPECIAL = re.compile(r"([_*\[\]()~`>#+\-=|{}.!\\])")
 _IN_CODE = re.compile(r"([`\\])")
 _IN_URL = re.compile(r"([)\\])")
@@ -35,7 +16,7 @@ _LINKED = re.compile(r"(?:https?://|mailto:|tg:)[^\s]+", re.ASCII)
 
 def render_markdown_v2(markdown: str) -> str:
     """Return Markdown as MarkdownV2."""
-    return _document(read_markdown(markdown))
+    return _MARKDOWN_V2.render(read_markdown(markdown))
 
 
 def without_escapes(rendered: str) -> str:
@@ -52,27 +33,8 @@ def _escape_code(text: str) -> str:
     return _IN_CODE.sub(r"\\\1", text)
 
 
-def _document(document: Document) -> str:
-    return "\n\n".join(text for block in document if (text := _block(block)))
-
-
-def _block(block: Block) -> str:
-    match block:
-        case Paragraph(inner):
-            return _inlines(inner, frozenset())
-        case Heading(_, inner):
-            words = _inlines(inner, frozenset({"strong"}))
-            return f"*{words}*" if words.strip() else ""
-        case CodeBlock(text, language):
-            return _code_block(text, language)
-        case Quote(blocks):
-            return "\n".join(f">{line}" for line in _document(blocks).split("\n"))
-        case Listing():
-            return _listing(block)
-        case Table():
-            return _code_block(table_lines(block), "")
-        case Rule():
-            return "———"
+def _code(text: str) -> str:
+    return f"`{_escape_code(text)}`"
 
 
 def _code_block(text: str, language: str) -> str:
@@ -80,35 +42,11 @@ def _code_block(text: str, language: str) -> str:
     return f"```{name}\n{_escape_code(text)}\n```"
 
 
-def _listing(listing: Listing) -> str:
-    lines: list[str] = []
-    for number, item in enumerate(listing.items, listing.start or 0):
-        mark = "•" if listing.start is None else f"{number}\\."
-        first, *more = "\n".join(text for block in item if (text := _block(block))).split("\n")
-        lines.append(f"{mark} {first}")
-        lines += [f"    {line}" for line in more]
-    return "\n".join(lines)
+def _link(url: str, words: str) -> str:
+    if not _LINKED.fullmatch(url):
+        return words
+    target = _IN_URL.sub(r"\\\1", url)
+    return f"[{words or escape(url)}]({target})"
 
 
-def _inlines(parts: tuple[Inline, ...], within: frozenset[Style]) -> str:
-    return "".join(_inline(part, within) for part in parts)
-
-
-def _inline(part: Inline, within: frozenset[Style]) -> str:
-    match part:
-        case Text(text):
-            return escape(text)
-        case Code(text):
-            return f"`{_escape_code(text)}`"
-        case Break():
-            return "\n"
-        case Styled(style, inner):
-            words = _inlines(inner, within | {style})
-            mark = _MARKS[style]
-            return words if style in within or not words.strip() else f"{mark}{words}{mark}"
-        case Link(url, inner):
-            words = _inlines(inner, within)
-            if not _LINKED.fullmatch(url):
-                return words
-            target = _IN_URL.sub(r"\\\1", url)
-            return f"[{words or escape(url)}]({target})"
+_MARKDOWN_V2 = Markup(escape, _code, _code_block, _link, quote=">", number="{}\\.".format)
