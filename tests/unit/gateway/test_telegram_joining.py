@@ -8,8 +8,9 @@ import pytest
 
 from hermes_contracts.access import TelegramAccount
 from hermes_gateway.gateway.channels.base import ChatMessage
+from hermes_gateway.gateway.channels.raw import Refused
 from hermes_gateway.gateway.channels.telegram.joining import follows, joined, open_parts
-from hermes_gateway.gateway.channels.telegram.reading import Me, Refused, read_update
+from hermes_gateway.gateway.channels.telegram.reading import Me, read_update
 
 ACCOUNT = TelegramAccount(name="bot", namespace="team", profile="helper", bot_token="4242:AAtoken-of-the-bot-which-is-long")
 ME = Me(4242, "hermes_bot")

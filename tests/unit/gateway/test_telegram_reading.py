@@ -8,8 +8,9 @@ import pytest
 
 from hermes_contracts.access import TelegramAccount
 from hermes_gateway.gateway.channels.base import ChatMessage
+from hermes_gateway.gateway.channels.raw import Refused
 from hermes_gateway.gateway.channels.telegram.markdown_v2 import render_markdown_v2, without_escapes
-from hermes_gateway.gateway.channels.telegram.reading import Me, Refused, read_update
+from hermes_gateway.gateway.channels.telegram.reading import Me, read_update
 
 TOKEN = "4242:AAtoken-of-the-bot-which-is-long"
 ACCOUNT = TelegramAccount(name="bot", namespace="team", profile="helper", bot_token=TOKEN)

@@ -15,8 +15,8 @@ from starlette.routing import Route as HttpRoute
 
 from hermes_contracts.access import SlackAccount
 from hermes_contracts.errors import HermesError
+from hermes_gateway.gateway.channels.raw import Refused
 from hermes_gateway.gateway.channels.slack.events import SlackEvents
-from hermes_gateway.gateway.channels.slack.reading import Refused
 from hermes_gateway.gateway.web.errors import ApiError
 from hermes_service import tracing
 

@@ -13,8 +13,9 @@ from hermes_contracts.access import SlackAccount
 from hermes_contracts.errors import HermesError
 from hermes_gateway.gateway.channels.base import ChatMessage
 from hermes_gateway.gateway.channels.pipeline import Pipeline
+from hermes_gateway.gateway.channels.raw import Refused
 from hermes_gateway.gateway.channels.slack.mrkdwn import render_mrkdwn
-from hermes_gateway.gateway.channels.slack.reading import Refused, read_command, read_event, read_press
+from hermes_gateway.gateway.channels.slack.reading import read_command, read_event, read_press
 
 log = structlog.get_logger()
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Any
 
 from hermes_contracts.access import SlackAccount
 from hermes_contracts.envelopes import MAX_COMMAND_BYTES, MAX_TEXT_CHARACTERS
 from hermes_gateway.gateway.channels.base import MAX_ATTACHMENTS, Attachment, ChatMessage, Pressed
+from hermes_gateway.gateway.channels.raw import Refused, object_at
 from hermes_gateway.gateway.channels.slack.blocks import BLOCK
 
 CHANNEL = "slack"
@@ -20,13 +20,6 @@ _LINK = re.compile(r"<((?:https?|mailto):[^|>]+)(?:\|([^>]*))?>")
 _CHAT = re.compile(r"<#([A-Z0-9]{2,32})(?:\|([^>]*))?>")
 _SPOKEN = frozenset({None, "file_share", "thread_broadcast"})
 """Kinds of messages that a person wrote; the others tell of edits, joins and the like."""
-
-
-@dataclass(frozen=True)
-class Refused:
-    """An event that is no message for us, and why."""
-
-    reason: str
 
 
 def read_event(account: SlackAccount, body: dict[str, Any]) -> ChatMessage | Refused:
@@ -100,14 +93,14 @@ def read_command(account: SlackAccount, form: dict[str, str], received: str) -> 
 
 def read_press(account: SlackAccount, payload: dict[str, Any]) -> ChatMessage | Refused:
     """Read the press of one of our buttons (`block_actions`): it says the button's command in the name of who pressed it."""
-    team, user, message = _object(payload, "team"), _object(payload, "user"), _object(payload, "message")
+    team, user, message = object_at(payload, "team"), object_at(payload, "user"), object_at(payload, "message")
     if team.get("id") != account.team or payload.get("api_app_id") != account.app:
         return Refused("another workspace or app than the account's")
     actions = payload.get("actions")
     action = actions[0] if isinstance(actions, list) and actions and isinstance(actions[0], dict) else {}
     if payload.get("type") != "block_actions" or action.get("block_id") != BLOCK:
         return Refused("not a button of ours")
-    chat, who = str(_object(payload, "channel").get("id", "")), str(user.get("id", ""))
+    chat, who = str(object_at(payload, "channel").get("id", "")), str(user.get("id", ""))
     time, pressed, thread = str(message.get("ts", "")), str(action.get("action_ts", "")), str(message.get("thread_ts", ""))
     command = str(action.get("value", ""))
     known = _ID.fullmatch(chat) and _ID.fullmatch(who) and _TIME.fullmatch(time) and _TIME.fullmatch(pressed)
@@ -128,11 +121,6 @@ def read_press(account: SlackAccount, payload: dict[str, Any]) -> ChatMessage | 
         foreign=bool(user.get("team_id")) and user.get("team_id") != account.team,
         pressed=Pressed(time, str(message.get("text", ""))[:MAX_TEXT_CHARACTERS]),
     )
-
-
-def _object(body: dict[str, Any], name: str) -> dict[str, Any]:
-    found = body.get(name)
-    return found if isinstance(found, dict) else {}
 
 
 def read_text(text: str, own: frozenset[str]) -> str:

@@ -20,8 +20,8 @@ from slack_sdk.web.async_client import AsyncWebClient
 from hermes_contracts.access import SlackAccount
 from hermes_contracts.errors import HermesError
 from hermes_gateway.gateway.channels.held import held_by_one
+from hermes_gateway.gateway.channels.raw import Refused
 from hermes_gateway.gateway.channels.slack.events import SlackEvents
-from hermes_gateway.gateway.channels.slack.reading import Refused
 from hermes_service import tracing
 
 log = structlog.get_logger()

@@ -9,6 +9,7 @@ from typing import Any
 from hermes_contracts.access import TelegramAccount
 from hermes_contracts.envelopes import MAX_COMMAND_BYTES, MAX_TEXT_CHARACTERS
 from hermes_gateway.gateway.channels.base import MAX_ATTACHMENTS, Attachment, ChatMessage, Pressed
+from hermes_gateway.gateway.channels.raw import Refused, object_at
 from hermes_gateway.gateway.channels.telegram.markdown_v2 import escape
 
 CHANNEL = "telegram"
@@ -25,13 +26,6 @@ class Me:
 
     id: int
     username: str
-
-
-@dataclass(frozen=True)
-class Refused:
-    """An update that is no message for us, and why."""
-
-    reason: str
 
 
 @dataclass(frozen=True)
@@ -68,7 +62,7 @@ def read_update(account: TelegramAccount, me: Me, update: dict[str, Any], *rest:
 def _part(account: TelegramAccount, me: Me, message: Any) -> _Part | Refused:
     if not isinstance(message, dict):
         return Refused("not a message")
-    chat, sender = _object(message, "chat"), _object(message, "from")
+    chat, sender = object_at(message, "chat"), object_at(message, "from")
     number = message.get("message_id")
     if not (isinstance(chat.get("id"), int) and isinstance(sender.get("id"), int) and isinstance(number, int)):
         return Refused("no chat, person or number")
@@ -82,7 +76,7 @@ def _part(account: TelegramAccount, me: Me, message: Any) -> _Part | Refused:
         if command.group(2).lower() != me.username.lower():
             return Refused("a command for another bot")
         text, named = f"/{command.group(1)}{text[command.end() :]}", True
-    answers_us = _object(_object(message, "reply_to_message"), "from").get("id") == me.id
+    answers_us = object_at(object_at(message, "reply_to_message"), "from").get("id") == me.id
     found = ChatMessage(
         channel=CHANNEL,
         account=account.account,
@@ -103,12 +97,12 @@ def _part(account: TelegramAccount, me: Me, message: Any) -> _Part | Refused:
 
 def press_id(update: dict[str, Any]) -> str:
     """Return the id of the press that an update tells of; empty when it tells of none."""
-    return str(_object(update, "callback_query").get("id", ""))
+    return str(object_at(update, "callback_query").get("id", ""))
 
 
 def _press(account: TelegramAccount, press: dict[str, Any]) -> ChatMessage | Refused:
-    message, sender = _object(press, "message"), _object(press, "from")
-    chat, number = _object(message, "chat"), message.get("message_id")
+    message, sender = object_at(press, "message"), object_at(press, "from")
+    chat, number = object_at(message, "chat"), message.get("message_id")
     command = str(press.get("data", ""))
     if not (isinstance(chat.get("id"), int) and isinstance(sender.get("id"), int) and isinstance(number, int)):
         return Refused("a press without chat, person or message")
@@ -148,7 +142,7 @@ def _without_mentions(text: str, entities: list[dict[str, Any]], me: Me) -> tupl
             continue
         words = units[2 * start : 2 * (start + length)].decode("utf-16-le", "replace")
         by_name = entity.get("type") == "mention" and words.lower() == f"@{me.username}".lower()
-        if by_name or (entity.get("type") == "text_mention" and _object(entity, "user").get("id") == me.id):
+        if by_name or (entity.get("type") == "text_mention" and object_at(entity, "user").get("id") == me.id):
             kept.append(units[2 * at : 2 * start])
             at = start + length
     kept.append(units[2 * at :])
@@ -159,7 +153,7 @@ def _attachments(message: dict[str, Any]) -> tuple[Attachment, ...]:
     """Return the files of a message: of a photo the largest size that there is."""
     sizes = message.get("photo")
     photos = [one for one in sizes if isinstance(one, dict)] if isinstance(sizes, list) else []
-    files = [(f"{kind}", _object(message, kind)) for kind in _FILES] + [("photo", photos[-1] if photos else {})]
+    files = [(f"{kind}", object_at(message, kind)) for kind in _FILES] + [("photo", photos[-1] if photos else {})]
     if message.get("animation"):
         files = [one for one in files if one[0] != "document"]
     return tuple(
@@ -176,8 +170,3 @@ def _attachments(message: dict[str, Any]) -> tuple[Attachment, ...]:
 def _topic(message: dict[str, Any]) -> str:
     number = message.get("message_thread_id")
     return str(number) if message.get("is_topic_message") and isinstance(number, int) else ""
-
-
-def _object(body: dict[str, Any], name: str) -> dict[str, Any]:
-    found = body.get(name)
-    return found if isinstance(found, dict) else {}

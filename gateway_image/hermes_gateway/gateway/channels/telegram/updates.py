@@ -20,6 +20,7 @@ from hermes_gateway.gateway.channels.batching import Batches
 from hermes_gateway.gateway.channels.commands import COMMANDS
 from hermes_gateway.gateway.channels.held import held_by_one
 from hermes_gateway.gateway.channels.pipeline import Pipeline
+from hermes_gateway.gateway.channels.raw import Refused
 from hermes_gateway.gateway.channels.telegram.channel import Accounts, TelegramChannel
 from hermes_gateway.gateway.channels.telegram.joining import (
     WINDOW_SECONDS,
@@ -29,7 +30,7 @@ from hermes_gateway.gateway.channels.telegram.joining import (
     joined,
     open_parts,
 )
-from hermes_gateway.gateway.channels.telegram.reading import Refused, press_id, read_update
+from hermes_gateway.gateway.channels.telegram.reading import press_id, read_update
 from hermes_service import tracing
 
 if TYPE_CHECKING:
