@@ -78,8 +78,7 @@ class PagedStore(FakeStore):
 
 
 async def loads(store: PagedStore) -> None:
-    from hermes_contracts.bus_permissions import Role as BusRole
-    from hermes_contracts.bus_permissions import agent_permissions, service_permissions
+    from hermes_contracts.bus_permissions import Role as BusRole, agent_permissions, service_permissions
     from hermes_service import bus
     from hermes_service.bus_keys import BusKeys
     from hermes_service.rpc import Caller, RpcServer

@@ -20,8 +20,7 @@ from nats.aio.msg import Msg
 from psycopg import AsyncConnection
 
 from hermes_contracts.bus_permissions import Role
-from hermes_contracts.conversation import Message, ToolCallPart, ToolResultPart, Usage
-from hermes_contracts.conversation import Role as Speaker
+from hermes_contracts.conversation import Message, Role as Speaker, ToolCallPart, ToolResultPart, Usage
 from hermes_contracts.store_api import (
     APPEND,
     COMMIT,

@@ -13,9 +13,7 @@ import structlog
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
-from nats.errors import Error as NatsError
-from nats.errors import NoRespondersError
-from nats.errors import TimeoutError as NatsTimeout
+from nats.errors import Error as NatsError, NoRespondersError, TimeoutError as NatsTimeout
 from pydantic import BaseModel, ValidationError
 
 from hermes_contracts import PROTOCOL_VERSION, subjects

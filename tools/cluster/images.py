@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from cluster import build as builder
-from cluster import context
+from cluster import build as builder, context
 from cluster.base_images import ensure_bases
 from cluster.cache import content_key
 from cluster.console import ClusterError, Console, output, succeeds

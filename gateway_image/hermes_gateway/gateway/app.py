@@ -35,8 +35,7 @@ from hermes_gateway.gateway.hooks.direct import DirectDelivery
 from hermes_gateway.gateway.hub import SubjectHub
 from hermes_gateway.gateway.idempotency import IdempotencyKeys
 from hermes_gateway.gateway.ingest import Ingest
-from hermes_gateway.gateway.jobs.router import build_router as jobs_router
-from hermes_gateway.gateway.jobs.router import jobs_client
+from hermes_gateway.gateway.jobs.router import build_router as jobs_router, jobs_client
 from hermes_gateway.gateway.openai_api.calls import Calls
 from hermes_gateway.gateway.openai_api.router import build_router as openai_router
 from hermes_gateway.gateway.openai_api.service import ChatService
@@ -48,15 +47,13 @@ from hermes_gateway.gateway.runs_api.router import build_router as runs_router
 from hermes_gateway.gateway.runs_api.service import RunsService
 from hermes_gateway.gateway.sessions_api.approvals import build_router as approvals_router
 from hermes_gateway.gateway.sessions_api.replay import OpenStreams
-from hermes_gateway.gateway.sessions_api.router import build_events_router as events_router
-from hermes_gateway.gateway.sessions_api.router import build_router as sessions_router
+from hermes_gateway.gateway.sessions_api.router import build_events_router as events_router, build_router as sessions_router
 from hermes_gateway.gateway.sessions_api.service import SessionsService
 from hermes_gateway.gateway.settings import GatewaySettings
 from hermes_gateway.gateway.turns import Turns
 from hermes_gateway.gateway.web.limits import BodyBudget
 from hermes_gateway.gateway.web.server import serve
-from hermes_service import bus as bus_door
-from hermes_service import lifecycle
+from hermes_service import bus as bus_door, lifecycle
 from hermes_service.logs import configure_logging
 from hermes_service.operations import Operations
 from hermes_service.rpc import StoreClient, service_store_client

@@ -10,8 +10,7 @@ from functools import lru_cache
 
 import structlog
 from nats.aio.client import Client
-from nats.errors import Error as NatsError
-from nats.errors import MaxPayloadError
+from nats.errors import Error as NatsError, MaxPayloadError
 from nats.js import JetStreamContext
 from nats.js.errors import APIError, NoStreamResponseError
 

@@ -10,8 +10,7 @@ from importlib.resources import files
 from typing import Any
 
 from hermes_contracts.conversation import Usage
-from hermes_contracts.crd.profile import ModelFacts
-from hermes_contracts.crd.profile import Price as PriceFacts
+from hermes_contracts.crd.profile import ModelFacts, Price as PriceFacts
 from hermes_contracts.providers import SCRIPTED
 from hermes_gateway.models.target import KnownModel, Price
 

@@ -14,296 +14,114 @@ from pydantic import BaseModel
 
 from hermes_contracts.store_api.approvals import (
     AnswerApprovalReply as AnswerApprovalReply,
-)
-from hermes_contracts.store_api.approvals import (
     AnswerApprovalRequest as AnswerApprovalRequest,
-)
-from hermes_contracts.store_api.approvals import (
     Approval as Approval,
-)
-from hermes_contracts.store_api.approvals import (
     ApprovalIdRequest as ApprovalIdRequest,
-)
-from hermes_contracts.store_api.approvals import (
     Approvals as Approvals,
-)
-from hermes_contracts.store_api.approvals import (
     AskApprovalReply as AskApprovalReply,
-)
-from hermes_contracts.store_api.approvals import (
     AskApprovalRequest as AskApprovalRequest,
-)
-from hermes_contracts.store_api.approvals import (
     Grant as Grant,
-)
-from hermes_contracts.store_api.approvals import (
     Grants as Grants,
-)
-from hermes_contracts.store_api.approvals import (
     GrantsRequest as GrantsRequest,
-)
-from hermes_contracts.store_api.approvals import (
     ListApprovalsRequest as ListApprovalsRequest,
-)
-from hermes_contracts.store_api.approvals import (
     RevokeGrantRequest as RevokeGrantRequest,
 )
 from hermes_contracts.store_api.base import (
     Empty as Empty,
-)
-from hermes_contracts.store_api.base import (
     Reply as Reply,
 )
 from hermes_contracts.store_api.for_agents import (
     MAX_COMPACTED_BYTES as MAX_COMPACTED_BYTES,
-)
-from hermes_contracts.store_api.for_agents import (
     SETTLED as SETTLED,
-)
-from hermes_contracts.store_api.for_agents import (
     WAKING_COMMANDS as WAKING_COMMANDS,
-)
-from hermes_contracts.store_api.for_agents import (
     AgentState as AgentState,
-)
-from hermes_contracts.store_api.for_agents import (
     AppendReply as AppendReply,
-)
-from hermes_contracts.store_api.for_agents import (
     AppendRequest as AppendRequest,
-)
-from hermes_contracts.store_api.for_agents import (
     Command as Command,
-)
-from hermes_contracts.store_api.for_agents import (
     CommandKind as CommandKind,
-)
-from hermes_contracts.store_api.for_agents import (
     CommitRequest as CommitRequest,
-)
-from hermes_contracts.store_api.for_agents import (
     CompactReply as CompactReply,
-)
-from hermes_contracts.store_api.for_agents import (
     CompactRequest as CompactRequest,
-)
-from hermes_contracts.store_api.for_agents import (
     FinishCommandRequest as FinishCommandRequest,
-)
-from hermes_contracts.store_api.for_agents import (
     FreezePromptReply as FreezePromptReply,
-)
-from hermes_contracts.store_api.for_agents import (
     FreezePromptRequest as FreezePromptRequest,
-)
-from hermes_contracts.store_api.for_agents import (
     FrozenPrompt as FrozenPrompt,
-)
-from hermes_contracts.store_api.for_agents import (
     JournalEntry as JournalEntry,
-)
-from hermes_contracts.store_api.for_agents import (
     LoadReply as LoadReply,
-)
-from hermes_contracts.store_api.for_agents import (
     LoadRequest as LoadRequest,
-)
-from hermes_contracts.store_api.for_agents import (
     OpenTurnReply as OpenTurnReply,
-)
-from hermes_contracts.store_api.for_agents import (
     OpenTurnRequest as OpenTurnRequest,
-)
-from hermes_contracts.store_api.for_agents import (
     ReportReply as ReportReply,
-)
-from hermes_contracts.store_api.for_agents import (
     ReportRequest as ReportRequest,
-)
-from hermes_contracts.store_api.for_agents import (
     SetTitleRequest as SetTitleRequest,
-)
-from hermes_contracts.store_api.for_agents import (
     StoredMessage as StoredMessage,
-)
-from hermes_contracts.store_api.for_agents import (
     TakeCommandsReply as TakeCommandsReply,
-)
-from hermes_contracts.store_api.for_agents import (
     TurnState as TurnState,
 )
 from hermes_contracts.store_api.for_gateway import (
     BeginDeliveryReply as BeginDeliveryReply,
-)
-from hermes_contracts.store_api.for_gateway import (
     BeginDeliveryRequest as BeginDeliveryRequest,
-)
-from hermes_contracts.store_api.for_gateway import (
     CreateSessionRequest as CreateSessionRequest,
-)
-from hermes_contracts.store_api.for_gateway import (
     FinishDeliveryRequest as FinishDeliveryRequest,
-)
-from hermes_contracts.store_api.for_gateway import (
     GetTurnRequest as GetTurnRequest,
-)
-from hermes_contracts.store_api.for_gateway import (
     ListSessionsReply as ListSessionsReply,
-)
-from hermes_contracts.store_api.for_gateway import (
     ListSessionsRequest as ListSessionsRequest,
-)
-from hermes_contracts.store_api.for_gateway import (
     OwnedSession as OwnedSession,
-)
-from hermes_contracts.store_api.for_gateway import (
     OwnedSessionRequest as OwnedSessionRequest,
-)
-from hermes_contracts.store_api.for_gateway import (
     PutCommandReply as PutCommandReply,
-)
-from hermes_contracts.store_api.for_gateway import (
     PutCommandRequest as PutCommandRequest,
-)
-from hermes_contracts.store_api.for_gateway import (
     TranscriptReply as TranscriptReply,
-)
-from hermes_contracts.store_api.for_gateway import (
     TranscriptRequest as TranscriptRequest,
-)
-from hermes_contracts.store_api.for_gateway import (
     Turn as Turn,
 )
 from hermes_contracts.store_api.for_models import (
     MAX_MEDIA_BYTES as MAX_MEDIA_BYTES,
-)
-from hermes_contracts.store_api.for_models import (
     MEDIA_PAGE_BYTES as MEDIA_PAGE_BYTES,
-)
-from hermes_contracts.store_api.for_models import (
     GetMediaRequest as GetMediaRequest,
-)
-from hermes_contracts.store_api.for_models import (
     LoginReply as LoginReply,
-)
-from hermes_contracts.store_api.for_models import (
     LoginRequest as LoginRequest,
-)
-from hermes_contracts.store_api.for_models import (
     MediaPage as MediaPage,
-)
-from hermes_contracts.store_api.for_models import (
     PutLoginRequest as PutLoginRequest,
-)
-from hermes_contracts.store_api.for_models import (
     PutMediaRequest as PutMediaRequest,
-)
-from hermes_contracts.store_api.for_models import (
     RecordUsageRequest as RecordUsageRequest,
-)
-from hermes_contracts.store_api.for_models import (
     SpentReply as SpentReply,
-)
-from hermes_contracts.store_api.for_models import (
     SpentRequest as SpentRequest,
 )
 from hermes_contracts.store_api.for_operator import (
     MAX_GONE_SESSIONS as MAX_GONE_SESSIONS,
-)
-from hermes_contracts.store_api.for_operator import (
     MAX_NAMESPACES as MAX_NAMESPACES,
-)
-from hermes_contracts.store_api.for_operator import (
     MAX_WAITING_COMMANDS as MAX_WAITING_COMMANDS,
-)
-from hermes_contracts.store_api.for_operator import (
     BuryRequest as BuryRequest,
-)
-from hermes_contracts.store_api.for_operator import (
     CronTurn as CronTurn,
-)
-from hermes_contracts.store_api.for_operator import (
     CronTurns as CronTurns,
-)
-from hermes_contracts.store_api.for_operator import (
     CronTurnsRequest as CronTurnsRequest,
-)
-from hermes_contracts.store_api.for_operator import (
     GoneNamespacesRequest as GoneNamespacesRequest,
-)
-from hermes_contracts.store_api.for_operator import (
     GoneSessions as GoneSessions,
-)
-from hermes_contracts.store_api.for_operator import (
     ProfileSpend as ProfileSpend,
-)
-from hermes_contracts.store_api.for_operator import (
     ProfileSpendRequest as ProfileSpendRequest,
-)
-from hermes_contracts.store_api.for_operator import (
     ProfileSpends as ProfileSpends,
-)
-from hermes_contracts.store_api.for_operator import (
     RaiseEpochReply as RaiseEpochReply,
-)
-from hermes_contracts.store_api.for_operator import (
     RaiseEpochRequest as RaiseEpochRequest,
-)
-from hermes_contracts.store_api.for_operator import (
     SessionIdsRequest as SessionIdsRequest,
-)
-from hermes_contracts.store_api.for_operator import (
     SessionNamespaces as SessionNamespaces,
-)
-from hermes_contracts.store_api.for_operator import (
     SessionSummaries as SessionSummaries,
-)
-from hermes_contracts.store_api.for_operator import (
     SessionSummary as SessionSummary,
-)
-from hermes_contracts.store_api.for_operator import (
     SidRequest as SidRequest,
-)
-from hermes_contracts.store_api.for_operator import (
     WaitingCommands as WaitingCommands,
 )
 from hermes_contracts.store_api.people import (
     PAIRING_ALPHABET as PAIRING_ALPHABET,
-)
-from hermes_contracts.store_api.people import (
     PAIRING_CHARACTERS as PAIRING_CHARACTERS,
-)
-from hermes_contracts.store_api.people import (
     ApprovePairingReply as ApprovePairingReply,
-)
-from hermes_contracts.store_api.people import (
     ApprovePairingRequest as ApprovePairingRequest,
-)
-from hermes_contracts.store_api.people import (
     PairedPerson as PairedPerson,
-)
-from hermes_contracts.store_api.people import (
     PairedReply as PairedReply,
-)
-from hermes_contracts.store_api.people import (
     PairedRequest as PairedRequest,
-)
-from hermes_contracts.store_api.people import (
     Pairings as Pairings,
-)
-from hermes_contracts.store_api.people import (
     PairingsRequest as PairingsRequest,
-)
-from hermes_contracts.store_api.people import (
     PeopleEvent as PeopleEvent,
-)
-from hermes_contracts.store_api.people import (
     RequestPairingReply as RequestPairingReply,
-)
-from hermes_contracts.store_api.people import (
     RequestPairingRequest as RequestPairingRequest,
-)
-from hermes_contracts.store_api.people import (
     RevokePairingRequest as RevokePairingRequest,
 )
 

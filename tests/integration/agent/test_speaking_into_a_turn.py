@@ -7,8 +7,7 @@ import time
 from hermes_agent.loop.steering import NEW_GOAL
 from hermes_agent.prompt.first_message import STEERED
 from hermes_agent.testing.model import Reply, Wait, say
-from hermes_agent.transport.commands import NOT_PASSED_ON, REDIRECTED
-from hermes_agent.transport.commands import STEERED as PASSED_ON
+from hermes_agent.transport.commands import NOT_PASSED_ON, REDIRECTED, STEERED as PASSED_ON
 from hermes_contracts.model_api import Finish, FinishReason, ModelRequest, Purpose, TextDelta
 from hermes_contracts.store_api import CommandKind
 from tests.integration.agent.agent_world import CONVERSATION, World, until

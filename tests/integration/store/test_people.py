@@ -6,8 +6,7 @@ import pytest
 
 from hermes_contracts import subjects
 from hermes_contracts.bus_permissions import Role
-from hermes_contracts.conversation import Message, TextPart
-from hermes_contracts.conversation import Role as Speaker
+from hermes_contracts.conversation import Message, Role as Speaker, TextPart
 from hermes_contracts.errors import ErrorCode, HermesError
 from hermes_contracts.store_api import (
     APPEND,

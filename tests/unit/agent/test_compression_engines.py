@@ -7,8 +7,7 @@ import random
 import time
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from hermes_agent.compression.budget import LEVELS
 from hermes_agent.compression.check import illegal, problems

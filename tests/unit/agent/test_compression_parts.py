@@ -6,8 +6,7 @@ import json
 import time
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from hermes_agent.compression import ledger, names
 from hermes_agent.compression.budget import Budget, summary_tokens, threshold_tokens

@@ -6,8 +6,7 @@ import json
 import random
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from hermes_agent.loop.load import load_transcript
 from hermes_agent.loop.repair import UNREADABLE, read_row, repair

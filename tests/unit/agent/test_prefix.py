@@ -6,8 +6,7 @@ import asyncio
 import itertools
 import random
 
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from hermes_agent.loop.transcript import Transcript, TranscriptCache
 from hermes_agent.model.base import ModelCall

@@ -12,8 +12,7 @@ import random
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
+from hypothesis import example, given, settings, strategies as st
 
 from hermes_agent.loop.load import load_transcript
 from hermes_agent.loop.state import Turn

@@ -19,12 +19,10 @@ from hermes_agent.transport.commands import (
     NO_TEXT,
     NOT_PASSED_ON,
     REDIRECTED,
+    STEERED as STEERED_ANSWER,
     STOPPED,
     TOO_LATE,
     Commands,
-)
-from hermes_agent.transport.commands import (
-    STEERED as STEERED_ANSWER,
 )
 from hermes_contracts.conversation import Role
 from hermes_contracts.model_api import ModelRequest, TextDelta

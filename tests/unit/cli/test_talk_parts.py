@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from hermes_cli.api.shapes import Turn
 from hermes_cli.api.sse import EventReader, ServerEvent

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from hermes_contracts.envelopes import Delta
 from hermes_gateway.gateway.openai_api.streaming import BEGINS_ANEW, SEPARATOR, AnswerText

@@ -10,8 +10,7 @@ from urllib.parse import urlencode
 
 import pytest
 import stripe
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from pydantic import ValidationError
 from slack_sdk.signature import SignatureVerifier
 from standardwebhooks.webhooks import Webhook

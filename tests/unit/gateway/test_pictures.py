@@ -5,8 +5,7 @@ from __future__ import annotations
 import base64
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from hermes_contracts.store_api import MAX_MEDIA_BYTES
 from hermes_gateway.gateway.pictures import MAX_PICTURES, PictureUrl, read_picture, read_pictures, sniff

@@ -5,8 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from hermes_contracts.access import WebhookRoute
 from hermes_gateway.gateway.channels.base import Arrival

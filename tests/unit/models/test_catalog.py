@@ -7,8 +7,7 @@ from decimal import Decimal
 import pytest
 
 from hermes_contracts.conversation import Usage
-from hermes_contracts.crd.profile import ModelFacts
-from hermes_contracts.crd.profile import Price as PriceFacts
+from hermes_contracts.crd.profile import ModelFacts, Price as PriceFacts
 from hermes_contracts.providers import BUILT_IN
 from hermes_gateway.models.catalog import LAST_RESORT_WINDOW, MINIMUM_WINDOW, _table, know, priced
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import itertools
 from dataclasses import replace
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from hermes_contracts.crd.session import SessionStatus
 from hermes_contracts.store_api import AgentState

@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from hermes_operator.engine.queue import MAX_BACKOFF_SECONDS, WorkQueue, backoff_seconds
 

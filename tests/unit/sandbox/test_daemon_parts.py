@@ -6,8 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from sandboxd.kernel import Cgroup
 from sandboxd.ring import Ring
 from sandboxd.start import parse

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from hermes_contracts.envelopes import MAX_BODY_BYTES
 from hermes_gateway.store import answers

@@ -14,8 +14,7 @@ from hermes_contracts.model_api import (
     ToolCallDelta,
     ToolCallStart,
 )
-from hermes_gateway.models.providers.shapes import Json, mapping, number, string
-from hermes_gateway.models.providers.shapes import index as index_of
+from hermes_gateway.models.providers.shapes import Json, index as index_of, mapping, number, string
 
 _FINISH = {
     "end_turn": FinishReason.STOP,
