@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import signal
 import time
-from collections.abc import Coroutine
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -27,7 +28,7 @@ from hermes_operator.cluster.events import EventRecorder
 from hermes_operator.cluster.resources import NAMESPACES
 from hermes_operator.cron.passes import CronPass
 from hermes_operator.cron.post import Post
-from hermes_operator.engine.election import Elector, LeaseTerms
+from hermes_operator.engine.election import Elector, LeaseTerms, while_leading
 from hermes_operator.engine.queue import WorkQueue
 from hermes_operator.engine.workers import Workers
 from hermes_operator.gone_namespaces import GoneNamespaces
@@ -69,8 +70,11 @@ _RETRY_SECONDS = 2.0
 class Operator:
     """One replica."""
 
-    def __init__(self, settings: OperatorSettings, client: ClusterClient, operations: Operations) -> None:
+    def __init__(
+        self, settings: OperatorSettings, client: ClusterClient, operations: Operations, abandon: Callable[[], None]
+    ) -> None:
         self._settings = settings
+        self._abandon = abandon
         self._client = client
         self._operations = operations
         self._namespaces = Namespaces(client, time.monotonic)
@@ -81,8 +85,10 @@ class Operator:
         kinds = watched_kinds(self._shared, self._observer)
         self._lists = Lists(client, kinds, settings.tenants)
         self._resync = Resync(self._lists)
-        terms = LeaseTerms(settings.namespace, f"{settings.release}-operator", settings.pod_name, settings.lease_seconds)
-        self._elector = Elector(client, terms, time.monotonic)
+        self._terms = LeaseTerms(
+            settings.namespace, f"{settings.release}-operator", settings.pod_name, settings.lease_seconds
+        )
+        self._elector = Elector(client, self._terms, time.monotonic)
         self._synced = asyncio.Event()
         self._main: asyncio.Task[Any] | None = None
         self._bus: Client | None = None
@@ -151,7 +157,9 @@ class Operator:
             while True:
                 async with self._elector.lead() as lost:
                     try:
-                        await _until(lost, self._lead(connected))
+                        await while_leading(
+                            lost, self._lead(connected), stop_seconds=self._terms.stop_seconds, abandon=self._abandon
+                        )
                     finally:
                         self._shared.leading = False
                 self._shared.queue.clear()
@@ -328,12 +336,9 @@ class _Bus:
         self.surroundings = surroundings
 
 
-async def _until(lost: asyncio.Event, work: Coroutine[Any, Any, None]) -> None:
-    """Run `work` until the lease is lost."""
-    async with asyncio.TaskGroup() as group:
-        task = group.create_task(work)
-        await lost.wait()
-        task.cancel()
+def _end_at_once() -> None:
+    """End without a word to anyone: nothing that runs here may act any more."""
+    os._exit(1)
 
 
 async def run(settings: OperatorSettings) -> None:
@@ -345,4 +350,4 @@ async def run(settings: OperatorSettings) -> None:
         operations.serve(settings.operations_host, settings.operations_port),
         ClusterClient.open(settings.kubeconfig, reach) as client,
     ):
-        await Operator(settings, client, operations).run()
+        await Operator(settings, client, operations, _end_at_once).run()

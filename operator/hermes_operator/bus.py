@@ -93,7 +93,10 @@ class BusDoor:
         return None
 
     async def make_consumer(self, sid: str, epoch: int) -> None:
-        """Make the consumer of an epoch, after deleting those of older ones: a subject has one consumer at a time."""
+        """Make the consumer of an epoch, after deleting those of older ones: a subject has one consumer at a time.
+
+        Raises HermesError FENCED when a newer epoch has one: whoever asks acts on what is long past.
+        """
         stream, name = subjects.in_stream(sid), subjects.consumer(sid, epoch)
         if epoch > 1:
             await self.delete_consumer(sid, epoch - 1)
@@ -112,7 +115,7 @@ class BusDoor:
         except APIError as error:
             if error.err_code not in _FILTER_NOT_UNIQUE:
                 raise unavailable(error) from error
-            await self._delete_others(sid, name)
+            await self._delete_older(sid, epoch)
             await self._add_consumer(stream, config)
         except (NatsError, TimeoutError) as error:
             raise unavailable(error) from error
@@ -123,14 +126,18 @@ class BusDoor:
         except (NatsError, TimeoutError) as error:
             raise unavailable(error) from error
 
-    async def _delete_others(self, sid: str, keep: str) -> None:
+    async def _delete_older(self, sid: str, epoch: int) -> None:
         stream, offset = subjects.in_stream(sid), 0
         while True:
             body = await self._api(f"CONSUMER.NAMES.{stream}", {"offset": offset})
             names = body.get("consumers") or []
             for name in names:
-                if name.startswith(f"{sid}-") and name != keep:
-                    await self._delete(stream, name)
+                owner, _, number = name.rpartition("-")
+                if owner != sid or int(number) == epoch:
+                    continue
+                if int(number) > epoch:
+                    raise HermesError(ErrorCode.FENCED, f"the bus: epoch {number} has the messages of epoch {epoch} already")
+                await self._delete(stream, name)
             offset += len(names)
             if not names or offset >= body.get("total", 0):
                 return

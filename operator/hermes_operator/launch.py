@@ -130,6 +130,9 @@ class Launcher:
             self.shared.memories.change(session.uid, drain=model.DrainOrder(action.epoch, deadline))
         elif isinstance(action, model.Renew):
             await self._renew(observed, action)
+        elif isinstance(action, model.Resubscribe):
+            await self.bus.make_consumer(observed.sid, action.epoch)
+            self.shared.memories.change(session.uid, waiting_since=self.wall_clock())
         elif isinstance(action, model.Bury):
             await self.undertaker.bury(observed.sid, action.before, action.reason)
         elif isinstance(action, model.Purge):

@@ -23,7 +23,7 @@ from hermes_operator.launch import Launcher, epoch_of
 from hermes_operator.mail import Mail
 from hermes_operator.namespaces import Namespaces
 from hermes_operator.reconcile.conditions import turned_bad
-from hermes_operator.reconcile.model import Limits, Observed, Plan, ProfileVerdict, Start, Unknown
+from hermes_operator.reconcile.model import Limits, Memory, Observed, Plan, ProfileVerdict, Start, Unknown
 from hermes_operator.reconcile.session import LOOK_AGAIN_SECONDS, decide, idle_since, idle_timeout
 from hermes_operator.reconcile.status import State, worth_writing, write_later_at
 from hermes_operator.state import Key, Shared
@@ -97,6 +97,7 @@ class SessionPass:
         has_pods = not isinstance(pods, Unknown) and bool(pods)
         pending = await self._pending(sid, ask=has_pods)
         waits = isinstance(pending, int) and pending > 0
+        memory = self._noted(session, memory, waits=waits and has_pods)
         new = session.status.epoch == 0 and not session.spec.suspend
         commanded = sid in self.shared.commanded
         wanted = has_pods or waits or commanded or new or memory.wants_start
@@ -120,6 +121,12 @@ class SessionPass:
             commanded=commanded,
             limits=self.limits,
         )
+
+    def _noted(self, session: SessionView, memory: Memory, *, waits: bool) -> Memory:
+        """Note since when messages wait for a pod that is up."""
+        if waits == (memory.waiting_since is not None):
+            return memory
+        return self.shared.memories.change(session.uid, waiting_since=self.wall_clock() if waits else None)
 
     async def _pending(self, sid: str, *, ask: bool) -> int | Unknown:
         hint = self.shared.pending.hint(sid)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -33,6 +33,42 @@ class LeaseTerms:
     def retry_seconds(self) -> float:
         """Pause between attempts to get or to renew it."""
         return self.seconds / 7.5
+
+    @property
+    def stop_seconds(self) -> float:
+        """What the leader's work gets to end: whoever comes next may act a third of the lease after we gave it up."""
+        return self.seconds / 5
+
+
+async def while_leading(
+    lost: asyncio.Event, work: Coroutine[Any, Any, None], *, stop_seconds: float, abandon: Callable[[], None]
+) -> None:
+    """Run `work` until it ends or the lease is lost, and return only when it has stopped.
+
+    A library may swallow a cancellation (asyncio.wait_for of Python 3.11 does when its result comes at the same moment), so
+    that work goes on which nobody allows any more. It is cancelled again; what has not ended after `stop_seconds` is left
+    to `abandon`, which ends the process: two replicas must never act at once.
+    """
+    task, loss = asyncio.create_task(work), asyncio.create_task(lost.wait())
+    try:
+        await asyncio.wait({task, loss}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        loss.cancel()
+        if not await _stopped(task, stop_seconds):
+            log.error("leader.work_goes_on", seconds=stop_seconds)
+            abandon()
+    if not task.cancelled():
+        task.result()
+
+
+async def _stopped(task: asyncio.Task[None], seconds: float) -> bool:
+    """Cancel until it is done; False when it is not after this time."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + seconds
+    while not task.done() and loop.time() < deadline:
+        task.cancel()
+        await asyncio.wait({task}, timeout=seconds / 10)
+    return task.done()
 
 
 class Elector:

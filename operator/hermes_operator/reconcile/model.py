@@ -79,6 +79,8 @@ class Memory:
     scheduled_at: float | None = None
     """When the watch showed that the pod has a node."""
     status_written_at: float = 0.0
+    waiting_since: float | None = None
+    """Since when messages have been seen waiting for a pod that is up; None: none do."""
 
 
 @dataclass(frozen=True)
@@ -163,6 +165,13 @@ class Renew:
 
 
 @dataclass(frozen=True)
+class Resubscribe:
+    """Make an epoch's consumer again, where it is gone."""
+
+    epoch: int
+
+
+@dataclass(frozen=True)
 class Bury:
     """Give up the messages that the bus took before a time, in seconds since the epoch."""
 
@@ -187,7 +196,7 @@ class Forget:
     """Delete the object of a session that slept long enough."""
 
 
-Action = Start | Drain | Stop | Renew | Bury | Hold | Purge | Forget
+Action = Start | Drain | Stop | Renew | Resubscribe | Bury | Hold | Purge | Forget
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from hermes_operator.reconcile.model import (
     ProfileVerdict,
     Purge,
     Renew,
+    Resubscribe,
     Start,
     Stop,
     Unknown,
@@ -32,6 +33,8 @@ DRAIN_SECONDS = 20.0
 DRAIN_SLACK_SECONDS = 5.0
 LOOK_AGAIN_SECONDS = 5.0
 CRASH_MEMORY_SECONDS = 600.0
+DEAF_SECONDS = 10.0
+"""Messages that an idle agent has not taken for this long do not reach it. It takes one within milliseconds."""
 PROFILE_GONE = "profile_gone"
 SUSPENDED = "suspended"
 """Reasons of dead letters."""
@@ -134,9 +137,20 @@ def _awake(observed: Observed, pod: PodView, found: Diagnosis, stops: list[Actio
     if renewed_at is None or now >= renewed_at + observed.limits.renew:
         stops.append(Renew(pod.epoch, pod.name, update_secret=renewed_at is not None))
         renewed_at = now
+    if _deaf(observed, pod, now):
+        stops.append(Resubscribe(pod.epoch))
     state = State.BUSY if _busy(observed, pod) else State.READY
     plan_due = min(renewed_at + observed.limits.renew, now + LOOK_AGAIN_SECONDS if idle_at is None else idle_at)
     return Plan(tuple(stops), build_status(observed, StatusFacts(state, pod, found), now), due=plan_due)
+
+
+def _deaf(observed: Observed, pod: PodView, now: float) -> bool:
+    """Tell whether messages wait for an agent that is idle: what should hand them to it may be gone from the bus."""
+    since, word = observed.memory.waiting_since, observed.memory.word
+    waits = isinstance(observed.pending, int) and observed.pending > 0
+    if since is None or not waits or _busy(observed, pod):
+        return False
+    return now - max(since, word.at if word is not None else 0.0) >= DEAF_SECONDS
 
 
 def _busy(observed: Observed, pod: PodView) -> bool:

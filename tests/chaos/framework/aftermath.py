@@ -29,11 +29,21 @@ async def everything_is_ready() -> None:
 async def everybody_sleeps(namespace: str) -> None:
     """Wait until every session sleeps."""
 
-    async def asleep() -> bool:
-        sessions = await get_all("hermessessions", namespace)
-        return all(one.get("status", {}).get("state") in _ASLEEP for one in sessions)
+    awake: list[str] = []
 
-    await until(f"all sessions of {namespace} to sleep", asleep, deadline_seconds=150, period_seconds=1)
+    async def asleep() -> bool:
+        sessions = [(one["metadata"]["name"], one.get("status", {})) for one in await get_all("hermessessions", namespace)]
+        awake[:] = [
+            f"{name} is {status.get('state')}, epoch {status.get('epoch')}, {status.get('pending', 0)} waiting"
+            for name, status in sessions
+            if status.get("state") not in _ASLEEP
+        ]
+        return not awake
+
+    try:
+        await until(f"all sessions of {namespace} to sleep", asleep, deadline_seconds=150, period_seconds=1)
+    except TimeoutError as error:
+        raise TimeoutError(f"{error}: {'; '.join(awake)}") from None
 
 
 async def leftovers(namespace: str) -> list[str]:

@@ -7,7 +7,9 @@ import json
 import signal
 
 import pytest
+from nats.errors import Error as NatsError
 
+from hermes_contracts import subjects
 from hermes_contracts.bus_permissions import Role
 from hermes_contracts.names import credentials_name, session_object_name, workspace_name
 from hermes_contracts.store_api import AgentState
@@ -66,6 +68,31 @@ async def test_an_evicted_pod_under_a_running_turn_gives_way_to_the_next_epoch(i
     await second.report(AgentState.READY)
     assert await second.pull() == "one"
     await reaches(installation, name, "Ready")
+
+
+async def test_an_agent_whose_consumer_went_gets_its_messages_again(installation: Installation) -> None:
+    await installation.up()
+    gateway, operator = await installation.client(Role.GATEWAY), await installation.client(Role.OPERATOR)
+    route = await route_for(installation, "deaf")
+    await publish(installation, gateway, route, "one")
+    name = session_object_name("default", route.key)
+    agent = await FakeAgent(installation, name, 1).start()
+    await agent.report(AgentState.READY)
+    assert await agent.pull() == "one"
+    await agent.report(AgentState.IDLE)
+    await reaches(installation, name, "Ready")
+    stream = subjects.in_stream(route.sid)
+    await operator.jetstream().delete_consumer(stream, subjects.consumer(route.sid, 1))
+    await publish(installation, gateway, route, "two")
+
+    async def hears() -> str | None:
+        try:
+            return await agent.pull()
+        except (NatsError, TimeoutError):
+            return None
+
+    assert await until(hears, "the message reaches the agent", 60) == "two"
+    assert installation.store.raised == [(route.sid, 1)], "the same agent goes on"
 
 
 async def test_a_node_that_is_lost_costs_one_epoch(installation: Installation) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from hermes_operator.cluster.errors import ClusterError
-from hermes_operator.engine.election import Elector, LeaseTerms
+from hermes_operator.engine.election import Elector, LeaseTerms, while_leading
 
 
 class FakeLeases:
@@ -117,3 +117,66 @@ async def test_two_that_try_at_once_do_not_both_get_it(leases: FakeLeases) -> No
     clock = Clock()
     found = await asyncio.gather(*(elector(leases, name, clock)._try() for name in ("a", "b", "c")))
     assert sum(found) == 1
+
+
+class Work:
+    """What a leader does; a library below it swallows the first `deaf` cancellations."""
+
+    def __init__(self, deaf: int = 0) -> None:
+        self.deaf = deaf
+        self.acts = True
+
+    async def run(self) -> None:
+        try:
+            while True:
+                try:
+                    await asyncio.sleep(3600)
+                except asyncio.CancelledError:
+                    if self.deaf == 0:
+                        raise
+                    self.deaf -= 1
+        finally:
+            self.acts = False
+
+
+async def led(work: Work, lost: asyncio.Event, abandoned: list[bool]) -> None:
+    await while_leading(lost, work.run(), stop_seconds=0.3, abandon=lambda: abandoned.append(work.acts))
+
+
+@pytest.mark.parametrize("deaf", [0, 1, 3])
+async def test_who_lost_the_lease_acts_no_more_even_where_a_cancellation_is_swallowed(deaf: int) -> None:
+    work, lost, abandoned = Work(deaf), asyncio.Event(), list[bool]()
+    leading = asyncio.create_task(led(work, lost, abandoned))
+    await asyncio.sleep(0)
+    lost.set()
+    await asyncio.wait_for(leading, 5)
+    assert not work.acts
+    assert abandoned == []
+
+
+async def test_work_that_does_not_stop_ends_the_process() -> None:
+    work, lost, abandoned = Work(deaf=10**9), asyncio.Event(), list[bool]()
+    leading = asyncio.create_task(led(work, lost, abandoned))
+    await asyncio.sleep(0)
+    lost.set()
+    while not abandoned:
+        await asyncio.sleep(0.01)
+    assert abandoned == [True]
+    work.deaf = 0
+    await asyncio.wait({leading}, timeout=5)
+
+
+async def test_a_signal_ends_the_work_too_and_a_failure_of_it_is_not_hidden() -> None:
+    work = Work(deaf=1)
+    leading = asyncio.create_task(led(work, asyncio.Event(), []))
+    await asyncio.sleep(0)
+    leading.cancel()
+    await asyncio.wait({leading}, timeout=5)
+    assert leading.cancelled()
+    assert not work.acts
+
+    async def broken() -> None:
+        raise ClusterError(0, "Unreachable", "no answer")
+
+    with pytest.raises(ClusterError):
+        await while_leading(asyncio.Event(), broken(), stop_seconds=0.3, abandon=lambda: None)

@@ -26,6 +26,7 @@ from hermes_operator.reconcile.model import (
     ProfileVerdict,
     Purge,
     Renew,
+    Resubscribe,
     Start,
     StartFailure,
     Stop,
@@ -95,6 +96,22 @@ STATES: dict[str, tuple[Observed, tuple[object, ...], str | None]] = {
     "idle for long enough, but a message waits": (
         observed(pods=(pod(age=5000),), pending=1, summary=summary(idle=5000), memory=said("idle", ago=5000)),
         (), "Ready",
+    ),
+    "idle, and messages do not reach it": (
+        observed(pods=(pod(age=50),), pending=1, memory=replace(said("idle", ago=30), waiting_since=NOW - 11)),
+        (Resubscribe(1),), "Ready",
+    ),
+    "idle, and a message came a moment ago": (
+        observed(pods=(pod(age=50),), pending=1, memory=replace(said("idle", ago=30), waiting_since=NOW - 1)),
+        (), "Ready",
+    ),
+    "idle since a moment, and the next message waits": (
+        observed(pods=(pod(age=50),), pending=1, memory=replace(said("idle", ago=1), waiting_since=NOW - 60)),
+        (), "Ready",
+    ),
+    "at work for long, and others wait": (
+        observed(pods=(pod(age=90),), pending=2, memory=replace(said("busy", ago=60), waiting_since=NOW - 60)),
+        (), "Busy",
     ),
     "idle by its own shorter limit": (
         observed(
