@@ -32,6 +32,7 @@ from hermes_operator.engine.election import Elector, LeaseTerms, while_leading
 from hermes_operator.engine.queue import WorkQueue
 from hermes_operator.engine.workers import Workers
 from hermes_operator.gone_namespaces import GoneNamespaces
+from hermes_operator.jobs.callers import Callers
 from hermes_operator.jobs.desk import Desk
 from hermes_operator.jobs.serve import serve_jobs
 from hermes_operator.launch import Launcher
@@ -224,7 +225,8 @@ class Operator:
             group.create_task(sweep.run())
             group.create_task(secrets.run())
             group.create_task(spending.run())
-            desk = Desk(self._client, frozenset(self._settings.tenants), lambda: datetime.now(UTC))
+            callers = Callers(self._shared, store)
+            desk = Desk(self._client, frozenset(self._settings.tenants), callers, lambda: datetime.now(UTC))
             group.create_task(serve_jobs(bus.client, desk))
             group.create_task(self._gone_namespaces(bus, store).run())
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from hermes_contracts.crd.base import ObjectRef
+from hermes_contracts.crd.cron_job import DeliverTarget
 from hermes_contracts.crd.session import SessionSpec
 from hermes_contracts.envelopes import CronRun, EarlierAnswer, Inbound, Route, Target
 from hermes_contracts.names import (
     API_VERSION,
     CRON_CHANNEL,
+    HOME_CHANNEL,
     LABEL_CRON,
     RoutingKey,
     conversation_id,
@@ -81,11 +83,15 @@ def build_run_message(
             run=slot.run,
             channel=route.key.channel,
             toolsets=spec.toolsets,
+            skills=spec.skills,
             script=spec.script,
             no_agent=spec.no_agent,
             context=context,
-            deliver=tuple(
-                Target(channel=t.channel, account=t.account, chat=t.chat or view.name, thread=t.thread) for t in spec.deliver
-            ),
+            deliver=tuple(_target(target, view.name) for target in spec.deliver),
         ),
     )
+
+
+def _target(target: DeliverTarget, job: str) -> Target:
+    chat = target.chat or ("" if target.channel == HOME_CHANNEL else job)
+    return Target(channel=target.channel, account=target.account, chat=chat, thread=target.thread)

@@ -23,6 +23,8 @@ SHARED_GID = 10000
 NODE_LOST_SECONDS = 30
 """How long a pod stays on a node that does not answer; then its session starts elsewhere under a new epoch."""
 TERMINATION_SECONDS = 30
+ARCHIVE_SECONDS = 60
+"""How much longer a pod may take to end whose agent saves its workspace before."""
 _AGENT_TMP = "64Mi"
 _NOBODY_LISTENS = "127.0.0.1"
 
@@ -45,7 +47,7 @@ def build_pod(installation: Installation, epoch: Epoch) -> Manifest:
     labels = epoch_labels(epoch.sid, epoch.epoch, epoch.profile_name) | {LABEL_EGRESS: sandbox.egress.lower()}
     spec: Manifest = {
         "restartPolicy": "Always",
-        "terminationGracePeriodSeconds": TERMINATION_SECONDS,
+        "terminationGracePeriodSeconds": TERMINATION_SECONDS + (ARCHIVE_SECONDS if sandbox.workspace.kind == "Archive" else 0),
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
         "securityContext": {

@@ -11,18 +11,22 @@ from hermes_contracts.agent_config import (
     MODELS_TOKEN_FILE,
     AgentConfig,
     ApprovalsConfig,
+    CodexConfig,
     CompressionConfig,
 )
+from hermes_contracts.crd.profile import Codex, ModelSettings
 from hermes_contracts.names import credentials_name
+from hermes_contracts.providers import CODEX_MODE
 from hermes_operator.build.facts import Epoch, Installation
 from hermes_operator.build.meta import epoch_labels, owned_by_session
 from hermes_operator.build.money import nano_usd
+from hermes_operator.build.quantity import to_bytes
 
 
 def agent_config(installation: Installation, epoch: Epoch) -> AgentConfig:
     """Return `session.json`; the one place where a Profile becomes what its agents read."""
     profile = epoch.profile
-    budgets, compression = profile.budgets, profile.compression
+    budgets, compression, workspace = profile.budgets, profile.compression, profile.sandbox.workspace
     return AgentConfig(
         sid=epoch.sid,
         epoch=epoch.epoch,
@@ -54,12 +58,21 @@ def agent_config(installation: Installation, epoch: Epoch) -> AgentConfig:
                 "unattended": profile.approvals.unattended.lower(),
             }
         ),
+        codex=codex_config(profile.model),
         context_files=profile.context_files.enabled,
         context_file_characters=profile.context_files.max_characters,
         platform_hints=dict(profile.platform_hints),
+        archive_bytes=to_bytes(workspace.size) if workspace.kind == "Archive" else None,
         idle_timeout_seconds=epoch.idle_timeout_seconds,
         created_at=epoch.created_at,
     )
+
+
+def codex_config(model: ModelSettings) -> CodexConfig | None:
+    """Return how the program is started that turns are handed to; None where our own loop runs them."""
+    if model.api_mode != CODEX_MODE:
+        return None
+    return CodexConfig(command=(model.codex or Codex()).command)
 
 
 def build_secret(installation: Installation, epoch: Epoch, *, bus_credentials: str, models_token: str) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from hermes_operator import metrics
 from hermes_operator.cluster.client import ClusterClient, Manifest
 from hermes_operator.cluster.errors import ClusterError
 from hermes_operator.cluster.resources import LEASES
+from hermes_service.cancelling import cancel_until_done
 
 log = structlog.get_logger()
 
@@ -45,30 +46,19 @@ async def while_leading(
 ) -> None:
     """Run `work` until it ends or the lease is lost, and return only when it has stopped.
 
-    A library may swallow a cancellation (asyncio.wait_for of Python 3.11 does when its result comes at the same moment), so
-    that work goes on which nobody allows any more. It is cancelled again; what has not ended after `stop_seconds` is left
-    to `abandon`, which ends the process: two replicas must never act at once.
+    What has not ended `stop_seconds` after it was cancelled is left to `abandon`, which ends the process: two replicas must
+    never act at once.
     """
     task, loss = asyncio.create_task(work), asyncio.create_task(lost.wait())
     try:
         await asyncio.wait({task, loss}, return_when=asyncio.FIRST_COMPLETED)
     finally:
         loss.cancel()
-        if not await _stopped(task, stop_seconds):
+        if not await cancel_until_done(task, seconds=stop_seconds):
             log.error("leader.work_goes_on", seconds=stop_seconds)
             abandon()
-    if not task.cancelled():
+    if task.done() and not task.cancelled():
         task.result()
-
-
-async def _stopped(task: asyncio.Task[None], seconds: float) -> bool:
-    """Cancel until it is done; False when it is not after this time."""
-    loop = asyncio.get_running_loop()
-    deadline = loop.time() + seconds
-    while not task.done() and loop.time() < deadline:
-        task.cancel()
-        await asyncio.wait({task}, timeout=seconds / 10)
-    return task.done()
 
 
 class Elector:

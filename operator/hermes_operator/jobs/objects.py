@@ -6,9 +6,13 @@ from datetime import datetime
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from pydantic.alias_generators import to_camel
+
 from hermes_contracts.crd.base import ObjectRef
 from hermes_contracts.crd.cron_job import CronJobSpec, CronJobStatus
 from hermes_contracts.errors import ErrorCode, HermesError
+from hermes_contracts.injection.patterns import Scope
+from hermes_contracts.injection.scan import scan
 from hermes_contracts.jobs import MIN_INTERVAL_SECONDS, CreateJob, JobOwner, JobView, UpdateJob
 from hermes_contracts.names import (
     ANNOTATION_JOB_TITLE,
@@ -25,23 +29,35 @@ _LOOK_AHEAD = 50
 """Runs that are looked at: a crowded hour of a rare day is at the start of them."""
 
 
-def manifest_of(request: CreateJob) -> Manifest:
+_FIELDS = (
+    "prompt",
+    "skills",
+    "toolsets",
+    "script",
+    "no_agent",
+    "context_from",
+    "repeat",
+    "deliver",
+    "suspend",
+)
+"""Of the spec, that requests name as the definition does."""
+
+
+def manifest_of(request: CreateJob, by: JobOwner, profile: str) -> Manifest:
     """Return the object of a new job."""
     spec = CronJobSpec(
         schedules=(request.schedule,),
         time_zone=request.time_zone,
-        profile_ref=ObjectRef(name=request.profile),
-        prompt=request.prompt,
-        repeat=request.repeat,
-        deliver=request.deliver,
+        profile_ref=ObjectRef(name=profile),
+        **{name: getattr(request, name) for name in _FIELDS},
     )
     return {
         "apiVersion": API_VERSION,
         "kind": "HermesCronJob",
         "metadata": {
-            "name": cron_job_name(request.by.owner, request.profile, request.title),
-            "namespace": request.by.namespace,
-            "labels": {LABEL_JOB_OWNER: job_owner_label(request.by.owner)},
+            "name": cron_job_name(by.owner, profile, request.title),
+            "namespace": by.namespace,
+            "labels": {LABEL_JOB_OWNER: job_owner_label(by.owner)},
             "annotations": {ANNOTATION_JOB_TITLE: request.title},
         },
         "spec": spec.model_dump(mode="json", by_alias=True, exclude_defaults=True),
@@ -50,11 +66,10 @@ def manifest_of(request: CreateJob) -> Manifest:
 
 def changes_of(request: UpdateJob) -> Manifest:
     """Return the fields of the spec that a request changes."""
-    fields = request.model_dump(mode="json", by_alias=True, include={"prompt", "repeat", "suspend"}, exclude_none=True)
+    found = request.model_dump(mode="json", by_alias=True, include={*_FIELDS, "time_zone"}, exclude_none=True)
+    fields = {to_camel(name): value for name, value in found.items()}
     if request.schedule is not None:
         fields["schedules"] = [request.schedule]
-    if request.deliver is not None:
-        fields["deliver"] = [target.model_dump(mode="json", by_alias=True) for target in request.deliver]
     return fields
 
 
@@ -84,9 +99,7 @@ def view_of(body: Manifest) -> JobView:
         profile=spec.profile_ref.name,
         schedules=spec.schedules,
         time_zone=spec.time_zone,
-        prompt=spec.prompt,
-        repeat=spec.repeat,
-        deliver=spec.deliver,
+        **{name: getattr(spec, name) for name in _FIELDS if name != "suspend"},
         suspended=spec.suspend,
         created_at=meta.get("creationTimestamp", ""),
         next_run=status.next_run or "",
@@ -119,6 +132,13 @@ def check_schedule(text: str, time_zone: str, now: datetime) -> None:
         if (following - last).total_seconds() < MIN_INTERVAL_SECONDS:
             raise _invalid(f"schedule: runs are at least {MIN_INTERVAL_SECONDS // 60} minutes apart: make it rarer")
         last = following
+
+
+def check_texts(*texts: str | None) -> None:
+    """Raise HermesError INVALID for text that wants to take over the agent that will read it, or its machine."""
+    for text in filter(None, texts):
+        if (found := scan(text, Scope.STRICT)) is not None:
+            raise _invalid(f"this looks like an attempt to take over the agent ({found}): say it in another way")
 
 
 def _invalid(message: str) -> HermesError:

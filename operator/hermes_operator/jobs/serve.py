@@ -33,7 +33,7 @@ async def serve_jobs(bus: Client, desk: Desk) -> None:
         cast("dict[str, Handler]", handlers),
         concurrency=_CONCURRENCY,
         methods=JOB_METHODS,
-        subjects=(subjects.jobs(Role.GATEWAY, "*"),),
+        subjects=(subjects.jobs(Role.GATEWAY, "*"), subjects.agent_jobs("*", "*", "*")),
     )
     await server.start(_QUEUE)
     try:

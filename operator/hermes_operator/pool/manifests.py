@@ -37,7 +37,7 @@ _NOBODY = "s" + "a" * 25
 
 def eligible(profile: ProfileSpec) -> bool:
     """Tell whether a Profile's sessions may take a waiting pod: it asks for some, and needs no volume of its own."""
-    return profile.warm_pool.size > 0 and profile.sandbox.workspace.kind == "Ephemeral"
+    return profile.warm_pool.size > 0 and profile.sandbox.workspace.kind != "PersistentVolumeClaim"
 
 
 def _anonymous(installation: Installation, namespace: str, profile: ProfileSpec) -> Manifest:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from hermes_contracts.crd.cron_job import DeliverTarget
+from hermes_contracts.names import HOME_CHANNEL
 from hermes_operator.reconcile.cron_model import ObservedCron
 from hermes_operator.reconcile.model import ProfileVerdict, Unknown
 
 MAX_SKEW_SECONDS = 5.0
 """Between our clock and the API server's."""
-CHANNELS = {"webhook": False}
+CHANNELS = {"webhook": False, "slack": True, "telegram": True, HOME_CHANNEL: False}
 """Channels that a target may name, and whether it must name a chat there."""
 
 
@@ -84,4 +86,11 @@ def _targets(observed: ObservedCron) -> Problem | None:
             return Problem("TargetUnknown", f"spec.deliver[{number}].channel: {target.channel!r} is not one of: {known}")
         if CHANNELS[target.channel] and not target.chat:
             return Problem("TargetUnknown", f"spec.deliver[{number}].chat: name the chat on {target.channel}")
+        if target.channel == HOME_CHANNEL and not _names_home(target):
+            why = "of home, chat is slack, telegram or nothing, and thread is nothing"
+            return Problem("TargetUnknown", f"spec.deliver[{number}]: {why}")
     return None
+
+
+def _names_home(target: DeliverTarget) -> bool:
+    return not target.thread and (not target.chat or CHANNELS.get(target.chat, False))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from hermes_contracts.crd.profile import ProfileStatus
 from hermes_contracts.projection import ProfileProjection
-from hermes_contracts.providers import CODEX, SCRIPTED
+from hermes_contracts.providers import SCRIPTED
 from hermes_operator.build.money import usd
 from hermes_operator.cluster.views import ProfileView
 from hermes_operator.reconcile.conditions import Finding, settle
@@ -116,8 +116,6 @@ def _ready(observed: ObservedProfile, main: list[Fault]) -> Finding:
     """A Profile serves as long as its main model can be asked: a fallback without its key is a warning."""
     if isinstance(observed.policies, Unknown):
         return Finding("Ready", False, "NetworkPolicyMissing", observed.policies.why)
-    if observed.view.spec.model.provider == CODEX:
-        return Finding("Ready", False, "ProviderNotServed", "model.provider: codex is not served by this version")
     for fault in main:
         return Finding("Ready", fault.status, fault.reason, fault.message)
     return Finding("Ready", True, "Ready")

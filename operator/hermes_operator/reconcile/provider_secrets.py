@@ -8,14 +8,13 @@ from urllib.parse import urlsplit
 
 from hermes_contracts.crd.profile import CustomProvider, ModelChoice, ProfileSpec
 from hermes_contracts.names import PROVIDER_SECRET_TYPE
-from hermes_contracts.providers import BUILT_IN, CODEX, SCRIPTED
+from hermes_contracts.providers import BUILT_IN, CODEX_MODE, SCRIPTED
 from hermes_operator.reconcile.model import Unknown
 
 API_KEY = "api-key"
 AWS = ("aws-access-key-id", "aws-secret-access-key", "region")
 OAUTH = ("oauth-refresh-token", "oauth-token-url", "oauth-client-id")
 _BEDROCK = "bedrock_converse"
-_SANDBOXED = "codex_app_server"
 
 
 @dataclass(frozen=True)
@@ -64,6 +63,7 @@ def uses(spec: ProfileSpec) -> tuple[Use, ...]:
         *((f"model.fallbacks[{n}]", choice) for n, choice in enumerate(spec.model.fallbacks)),
         ("model.auxiliary.compression", auxiliary.compression),
         ("model.auxiliary.title", auxiliary.title),
+        ("model.auxiliary.vision", auxiliary.vision),
         ("model.auxiliary.approval", auxiliary.approval),
     ]
     found = [_use(where, choice, spec) for where, choice in choices if choice is not None and _takes_key(choice.provider)]
@@ -76,7 +76,7 @@ def uses(spec: ProfileSpec) -> tuple[Use, ...]:
 
 
 def _takes_key(provider: str) -> bool:
-    return provider not in (SCRIPTED, CODEX)
+    return provider != SCRIPTED
 
 
 def _use(where: str, choice: ModelChoice, spec: ProfileSpec) -> Use:
@@ -84,7 +84,8 @@ def _use(where: str, choice: ModelChoice, spec: ProfileSpec) -> Use:
         ((n, p) for n, p in enumerate(spec.providers) if p.name == choice.provider), None
     )
     built_in = BUILT_IN.get(choice.provider)
-    mode = choice.api_mode or (built_in.api_mode if built_in else own[1].api_mode if own else None)
+    own_mode = None if choice.api_mode == CODEX_MODE else choice.api_mode
+    mode = own_mode or (built_in.api_mode if built_in else own[1].api_mode if own else None)
     url = choice.base_url or (built_in.base_url if built_in else own[1].base_url if own else "")
     field, secret = f"{where}.secretRef", choice.secret_ref
     if secret is None and built_in is None and own is not None and own[1].secret_ref is not None:
@@ -104,20 +105,21 @@ def faults(spec: ProfileSpec, secrets: Mapping[str, SecretState]) -> tuple[list[
 
 
 def _misplaced(spec: ProfileSpec) -> list[Fault]:
-    """Name side models that answer no single call: codex anywhere, the scripted model beside a real one."""
+    """Name side models that answer no single call: the Codex app server anywhere, the scripted model beside a real one."""
     auxiliary = spec.model.auxiliary
     side = [
         *((f"model.fallbacks[{n}]", choice) for n, choice in enumerate(spec.model.fallbacks)),
         ("model.auxiliary.compression", auxiliary.compression),
         ("model.auxiliary.title", auxiliary.title),
+        ("model.auxiliary.vision", auxiliary.vision),
         ("model.auxiliary.approval", auxiliary.approval),
     ]
     found = []
     for where, choice in side:
         if choice is None:
             continue
-        if choice.provider == CODEX or choice.api_mode == _SANDBOXED:
-            found.append(Fault("ProviderInvalid", f"{where}.provider: codex runs in the sandbox and stands in for no model"))
+        if choice.api_mode == CODEX_MODE:
+            found.append(Fault("ProviderInvalid", f"{where}.apiMode: {CODEX_MODE} is for the main model only; remove it"))
         elif choice.provider == SCRIPTED and spec.model.provider != SCRIPTED:
             found.append(
                 Fault("ProviderInvalid", f"{where}.provider: the scripted model stands in for no other; name a real one")

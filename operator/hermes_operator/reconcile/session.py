@@ -296,7 +296,7 @@ def _may_be_forgotten(observed: Observed) -> bool:
         and observed.session.made_by_operator
         and observed.session.spec.deletion_policy == "Keep"
         and isinstance(profile, ProfileVerdict)
-        and profile.spec.sandbox.workspace.kind == "Ephemeral"
+        and profile.spec.sandbox.workspace.kind != "PersistentVolumeClaim"
         and observed.pending == 0
     )
 

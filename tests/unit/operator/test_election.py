@@ -140,7 +140,7 @@ class Work:
 
 
 async def led(work: Work, lost: asyncio.Event, abandoned: list[bool]) -> None:
-    await while_leading(lost, work.run(), stop_seconds=0.3, abandon=lambda: abandoned.append(work.acts))
+    await while_leading(lost, work.run(), stop_seconds=1, abandon=lambda: abandoned.append(work.acts))
 
 
 @pytest.mark.parametrize("deaf", [0, 1, 3])
@@ -164,6 +164,7 @@ async def test_work_that_does_not_stop_ends_the_process() -> None:
     assert abandoned == [True]
     work.deaf = 0
     await asyncio.wait({leading}, timeout=5)
+    assert leading.done()
 
 
 async def test_a_signal_ends_the_work_too_and_a_failure_of_it_is_not_hidden() -> None:

@@ -22,8 +22,12 @@ def request(**fields: Any) -> CreateJob:
     return CreateJob.model_validate({**blank, **fields})
 
 
+def made(by: JobOwner = ADA, **fields: Any) -> dict[str, Any]:
+    return manifest_of(request(**fields), by, "helper")
+
+
 def test_a_job_says_whose_it_is_without_naming_anybody_in_a_label() -> None:
-    body = manifest_of(request())
+    body = made()
     assert body["metadata"]["name"].startswith("morning-news-")
     assert "ada" not in str(body["metadata"]["labels"])
     assert belongs(body, ADA)
@@ -35,23 +39,23 @@ def test_a_job_says_whose_it_is_without_naming_anybody_in_a_label() -> None:
 
 @pytest.mark.parametrize("title", ["Morning news!", "é" * 200, "x" * 200, "---"])
 def test_every_title_makes_a_name_that_a_job_may_have(title: str) -> None:
-    name = manifest_of(request(title=title))["metadata"]["name"]
+    name = made(title=title)["metadata"]["name"]
     assert len(name) <= MAX_CRON_NAME
     assert name == name.strip("-").lower()
-    assert name == manifest_of(request(title=title))["metadata"]["name"]
-    assert name != manifest_of(request(title=title, by=ADA.model_copy(update={"owner": "bob"})))["metadata"]["name"]
+    assert name == made(title=title)["metadata"]["name"]
+    assert name != made(ADA.model_copy(update={"owner": "bob"}), title=title)["metadata"]["name"]
 
 
 def test_what_was_asked_for_is_what_is_shown() -> None:
-    view = view_of(manifest_of(request(repeat=3)))
+    view = view_of(made(repeat=3))
     assert (view.title, view.schedules, view.repeat, view.suspended) == ("Morning news!", ("daily at 9am",), 3, False)
     changed = changes_of(UpdateJob(by=ADA, id="x", schedule="daily at noon", suspend=True, deliver=()))
     assert changed == {"schedules": ["daily at noon"], "suspend": True, "deliver": []}
-    CronJobSpec.model_validate(manifest_of(request())["spec"] | changed)
+    CronJobSpec.model_validate(made()["spec"] | changed)
 
 
 def test_a_job_that_somebody_else_writes_says_who() -> None:
-    body = manifest_of(request())
+    body = made()
     ours = {"manager": FIELD_MANAGER, "fieldsV1": {"f:spec": {}}}
     status = {"manager": "anything", "fieldsV1": {"f:status": {}}}
     body["metadata"]["managedFields"] = [ours, status]

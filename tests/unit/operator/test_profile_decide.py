@@ -104,6 +104,12 @@ FALLBACK = {"provider": "groq", "name": "f", "secretRef": {"name": "groq-key"}}
             seen(GOOD, auxiliary={"title": FALLBACK}, others={"groq-key": replace(GOOD, type="Opaque")}),
             "SecretInvalid", "model.auxiliary.title.secretRef: Secret 'groq-key'",
         ),
+        (
+            seen(GOOD, auxiliary={"vision": FALLBACK}, others={"groq-key": None}),
+            "SecretNotFound", "model.auxiliary.vision.secretRef",
+        ),
+        (seen(GOOD, auxiliary={"vision": {"provider": "scripted", "name": "s"}}), "ProviderInvalid",
+         "model.auxiliary.vision.provider"),
         (seen(GOOD, fallbacks=[{"provider": "house", "name": "h"}], extra=OWN, others={"house-key": None}),
          "SecretNotFound", "providers[0].secretRef"),
         (seen(GOOD, extra=OWN, others={"house-key": None}), "SecretNotFound", "providers[0].secretRef"),

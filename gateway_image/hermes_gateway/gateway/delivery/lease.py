@@ -15,6 +15,7 @@ from nats.js.kv import KeyValue
 
 from hermes_gateway.gateway import metrics
 from hermes_gateway.gateway.delivery.share import Holding, Share
+from hermes_service.cancelling import cancel_until_done
 
 log = structlog.get_logger()
 
@@ -117,8 +118,7 @@ class Lease:
             if not lost and not task.done():
                 await asyncio.wait({task}, timeout=self._pace.last_words_seconds)
         finally:
-            task.cancel()
-            await asyncio.wait({task})
+            await cancel_until_done(task)
 
     async def _keep(self, task: asyncio.Task[None], last: int) -> int | None:
         """Watch for a moment, and renew when it is time. Returns the present revision, None when the lease is lost."""
