@@ -2,6 +2,9 @@
 
 Each pattern is searched in one simple command, program first, quotes off (`normalise.Command.text`); those marked `whole`
 in the whole line, where pipes and redirections are.
+
+A model writes what they read, so none may take more than linear time: whatever repeats starts at one place only, and what
+is found once is not looked for again (`*+` and `(?>...)` give nothing back).
 """
 
 from __future__ import annotations
@@ -13,12 +16,15 @@ _SYSTEM = (
     r"(?:/|/\*|/(?:bin|boot|dev|etc|home|lib|lib64|opt|proc|root|sbin|srv|sys|usr|var)(?:/\*?)?|"
     r"~/?\*?|\$HOME/?\*?|\$\{HOME\}/?\*?)"
 )
-_RECURSIVE = r"(?:\s+-\S*)*\s+(?:-[a-zA-Z]*[rR][a-zA-Z]*|--recursive)\b"
+_RECURSIVE = r".*\s(?:-[a-qs-zA-QS-Z]*+[rR][a-zA-Z]*+|--recursive)\b"
 _SECRET_FILES = (
-    r"(?:\S*/)?(?:\.ssh(?:/\S*)?|\.aws(?:/\S*)?|\.gnupg(?:/\S*)?|\.kube(?:/\S*)?|\.docker/config\.json|\.azure(?:/\S*)?|"
+    r"(?:[^\s>]*/)?(?:\.ssh(?:/\S*)?|\.aws(?:/\S*)?|\.gnupg(?:/\S*)?|\.kube(?:/\S*)?|\.docker/config\.json|\.azure(?:/\S*)?|"
     r"\.config/(?:gh|gcloud)(?:/\S*)?|\.netrc|\.pgpass|\.npmrc|\.pypirc|\.git-credentials|\.env(?:\.\w+)?|"
     r"\.(?:bash|zsh)rc|\.(?:bash_)?profile|\.zprofile|\.zshenv)"
 )
+_PIECE = r"(?:^|(?<=[|;]))"
+"""Where a part of a line begins, between pipes and semicolons."""
+_FOLDER = r"(?:[^\s|;]*/)?"
 _TARGETS = rf"(?:/etc/\S+|/usr/(?:bin|sbin|lib)/\S+|/boot/\S+|{_SECRET_FILES})"
 
 
@@ -33,15 +39,20 @@ class Pattern:
 
 
 def _p(name: str, why: str, regex: str, *, whole: bool = False) -> Pattern:
-    return Pattern(name, why, re.compile(regex, re.IGNORECASE if whole else 0), whole)
+    return Pattern(name, why, re.compile(regex, re.DOTALL | (re.IGNORECASE if whole else 0)), whole)
 
 
 FLOOR: tuple[Pattern, ...] = (
-    _p("delete-system", "deletes the whole system or home", rf"^rm\b(?=.*{_RECURSIVE}).*\s{_SYSTEM}(?:\s|$)"),
+    _p("delete-system", "deletes the whole system or home", rf"^rm\b(?={_RECURSIVE}).*\s{_SYSTEM}(?:\s|$)"),
     _p("format-disk", "formats a disk", r"^(?:mkfs(?:\.\w+)?|mke2fs|wipefs|mkswap)\b"),
     _p("write-disk", "writes over a raw disk", r"^dd\b.*\bof=/dev/(?:sd|hd|vd|xvd|nvme|mmcblk|disk|mapper)"),
     _p("write-disk-redirect", "writes over a raw disk", r">\s*/dev/(?:sd|hd|vd|xvd|nvme|mmcblk|disk)\w*", whole=True),
-    _p("fork-bomb", "is a fork bomb", r"(?:(\S+)\s*\(\)\s*\{\s*\1\s*\|\s*\1\s*&\s*\}\s*;?\s*\1)", whole=True),
+    _p(
+        "fork-bomb",
+        "is a fork bomb",
+        r"(?<![^\s;&|])([^\s(){}|&;]{1,64})\s*+\(\)\s*+\{\s*+\1\s*+\|\s*+\1\s*+&\s*+\}\s*+;?\s*+\1",
+        whole=True,
+    ),
     _p("kill-everything", "kills every process", r"^kill\b(?:\s+-\S+)*\s+-1(?:\s|$)|^killall5\b"),
     _p(
         "power",
@@ -75,7 +86,11 @@ ASK: tuple[Pattern, ...] = (
         "changes system or credential files",
         rf"^(?:tee|cp|mv|install|ln|truncate|dd)\b.*\s(?:of=)?{_TARGETS}(?:\s|$)",
     ),
-    _p("edit-protected", "edits system or credential files", rf"^(?:sed|perl)\b.*\s-\w*i\w*\b.*\s{_TARGETS}(?:\s|$)"),
+    _p(
+        "edit-protected",
+        "edits system or credential files",
+        rf"^(?:sed|perl)\b(?=.*\s-[a-hj-zA-Z0-9]*+i).*\s{_TARGETS}(?:\s|$)",
+    ),
     _p(
         "service",
         "stops or disables a service",
@@ -86,7 +101,8 @@ ASK: tuple[Pattern, ...] = (
     _p(
         "pipe-to-shell",
         "runs what it downloads",
-        r"\b(?:curl|wget|fetch)\b[^|;]*\|\s*(?:sudo\s+)?(?:\S*/)?(?:sh|bash|zsh|dash|python3?|perl|ruby|node)\b",
+        rf"{_PIECE}(?=[^|;]*\b(?:curl|wget|fetch)\b)[^|;]*+\|\s*+(?:sudo\s+)?{_FOLDER}"
+        r"(?:sh|bash|zsh|dash|python3?|perl|ruby|node)\b",
         whole=True,
     ),
     _p(
@@ -98,13 +114,13 @@ ASK: tuple[Pattern, ...] = (
     _p(
         "decode-to-shell",
         "runs something encoded",
-        r"\bbase64\s+(?:-\w*[dD]\w*|--decode)\b[^|;]*\|\s*(?:\S*/)?(?:sh|bash|zsh|dash|python3?|perl)\b",
+        rf"{_PIECE}(?=[^|;]*\bbase64\s+(?:-\w*[dD]|--decode))[^|;]*+\|\s*+{_FOLDER}(?:sh|bash|zsh|dash|python3?|perl)\b",
         whole=True,
     ),
     _p(
         "here-document",
         "runs a script from a here-document",
-        r"\b(?:sh|bash|zsh|python3?|perl|ruby|node)\s+(?:-\S*\s+)*<<-?\s*[\"']?\w",
+        r"(?<![\w-])(?:sh|bash|zsh|python3?|perl|ruby|node)\s+(?:-\S*+\s+)*+<<-?\s*[\"']?\w",
         whole=True,
     ),
     _p("shell-inline", "runs a shell with a command of its own", r"^(?:sh|bash|dash|zsh|ksh)\s+(?:-\S+\s+)*-\w*c\b"),
@@ -116,10 +132,15 @@ ASK: tuple[Pattern, ...] = (
     _p(
         "git-reset",
         "throws work away",
-        r"^git\b(?:\s+-\S+(?:\s+\S+)?)*?\s+(?:reset\s+(?:\S+\s+)*--hard|clean\s+(?:\S+\s+)*-\w*f|checkout\s+(?:\S+\s+)*--\s)",
+        r"^git(?:\s+(?:-[Cc]|--git-dir|--work-tree|--namespace)\s+\S++|\s+-\S++)*+"
+        r"\s+(?:reset\b.*\s--hard\b|clean\b.*\s(?:-\w*f|--force)|checkout\b.*\s--\s)",
     ),
-    _p("git-force-push", "overwrites a remote history", r"^git\b.*\spush\b.*\s(?:--force(?:-with-lease)?\b|-\w*f\b|\+\S)"),
-    _p("git-branch-delete", "deletes branches", r"^git\b.*\sbranch\s+(?:\S+\s+)*-D\b"),
+    _p(
+        "git-force-push",
+        "overwrites a remote history",
+        r"^git\b(?>.*?\spush\b).*\s(?:--force(?:-with-lease)?\b|-\w*f\b|\+\S)",
+    ),
+    _p("git-branch-delete", "deletes branches", r"^git\b(?>.*?\sbranch\b).*\s-D\b"),
     _p("containers", "stops or removes containers", r"^(?:docker|podman)\b.*\s(?:stop|kill|rm|rmi|restart|prune|down)\b"),
     _p(
         "remote-engine",
@@ -129,7 +150,7 @@ ASK: tuple[Pattern, ...] = (
     _p(
         "execute-flag",
         "runs a program from a reading tool",
-        r"^(?:rg|grep|fd|tar|man|less)\b.*\s(?:--pre(?:=|\s)|--exec(?:-batch)?\b|-x\b(?=.*fd)|--to-command|--checkpoint-action)",
+        r"^(?:rg|grep|fd|tar|man|less)\b.*\s(?:--pre(?:=|\s)|--exec(?:-batch)?\b|--to-command|--checkpoint-action)|^fd\b.*\s-[xX]\b",
     ),
 )
 SUDO = _p("sudo", "runs as another user", r"^(?:sudo|doas|su)\b")

@@ -14,7 +14,7 @@ from hermes_agent.loop.outcome import EndReason
 from hermes_agent.tools.executor import CheckedCall
 from hermes_contracts.conversation import ToolResultPart
 
-_SECONDS = re.compile(r"\d+\.\d+ s\b")
+_SECONDS = re.compile(r"(?<!\d)\d{1,9}\.\d{1,9} s\b")
 """Durations differ between calls that are otherwise the same."""
 
 ATTENDED = frozenset({"api", "terminal"})

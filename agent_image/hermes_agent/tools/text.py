@@ -11,7 +11,6 @@ HEAD_SHARE = 0.4
 
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
 _CONTROLS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
-_OVERPRINT = re.compile(r"[^\n\r]*\r(?!\n)(?=[^\n])")
 
 
 def decode(data: bytes) -> str:
@@ -20,7 +19,7 @@ def decode(data: bytes) -> str:
     if "\x1b" in text:
         text = _ESCAPES.sub("", text)
     if "\r" in text:
-        text = _OVERPRINT.sub("", text.replace("\r\n", "\n")).replace("\r", "")
+        text = "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in text.split("\n"))
     return _CONTROLS.sub("", text)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from hermes_agent.approvals.decide import Verdict, decide
@@ -20,7 +22,7 @@ TABLE: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "power": (("shutdown -h now", "systemctl reboot"), ("systemctl status x", "echo reboot")),
     "runlevel": (("init 0", "telinit 6"), ("git init", "npm init")),
     "sudo-password": (("echo pw | sudo -S ls",), ("sudo ls",)),
-    "delete-recursive": (("rm -rf build", "rm -r x y"), ("rm x", "rm -f x", "grep -r x .")),
+    "delete-recursive": (("rm -rf build", "rm -r x y", "rm x -r"), ("rm x", "rm -f x", "grep -r x .")),
     "find-delete": (("find . -name x -delete",), ("find . -name delete",)),
     "world-writable": (("chmod 777 x", "chmod -R a+w .", "chmod o+w x"), ("chmod 755 x", "chmod +x x")),
     "owner-root": (("chown root x", "chown -R root:root ."), ("chown me x",)),
@@ -38,12 +40,15 @@ TABLE: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "here-document": (("bash <<EOF\nls\nEOF", "python3 - <<'X'\n1\nX"), ("cat <<EOF\nhi\nEOF",)),
     "shell-inline": (("bash -c 'ls'", "sh -lc ls"), ("bash script.sh",)),
     "interpreter-inline": (("python3 -c 'print(1)'", "node -e 1"), ("python3 x.py", "perl x.pl")),
-    "git-reset": (("git reset --hard HEAD~1", "git clean -fd"), ("git reset x", "git status", "git clean -n")),
+    "git-reset": (
+        ("git reset --hard HEAD~1", "git clean -fd", "git -C x -c a=b reset --hard", "git clean -d --force"),
+        ("git reset x", "git status", "git clean -n", "git commit -m 'reset --hard'"),
+    ),
     "git-force-push": (("git push --force", "git push -f origin main"), ("git push origin main",)),
     "git-branch-delete": (("git branch -D x",), ("git branch -d x", "git branch")),
     "containers": (("docker rm -f x", "docker compose down"), ("docker ps",)),
     "remote-engine": (("docker -H tcp://x ps", "docker --context prod ps"), ("docker ps",)),
-    "execute-flag": (("rg --pre cat x", "tar -x --to-command=sh"), ("rg x", "tar xf a.tar")),
+    "execute-flag": (("rg --pre cat x", "tar -x --to-command=sh", "fd -e py -x rm"), ("rg x", "tar xf a.tar")),
 }  # fmt: skip
 
 
@@ -52,6 +57,29 @@ def finds(pattern: Pattern, command: str) -> bool:
     if pattern.whole:
         return bool(pattern.search.search(reading.text))
     return any(pattern.search.search(one.text) for one in reading.commands)
+
+
+PROGRAMS = (
+    "", "rm", "dd", "kill", "sudo", "find", "chmod", "chown", "tee", "sed", "systemctl", "sh", "python3", "git", "git push",
+    "git branch", "git reset", "git clean", "docker", "grep", "fd", "curl", "curl x |", "base64 -d", "echo x >",
+    "delete from",
+)  # fmt: skip
+PUMPS = (
+    "a", "a ", "-a ", "--a ", "- ", "-r", "-i ", "-x ", "-S ", "0", " 0", "/", "a/", "/etc/", "~/.ssh/", ".", "> ", ">", "|",
+    ";", "()", "() {", "a(){a|a&};", "sh ", "sh -sh ", "<<", "curl ", "curl|", "base64 -d ", "base64 -d|", "sudo ", "push ",
+    "branch ", "reset ", "delete from ", "drop ", "root ", "=", "\t", "\n",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("pattern", [*FLOOR, *ASK], ids=lambda pattern: pattern.name)
+def test_no_command_keeps_a_pattern_busy(pattern: Pattern) -> None:
+    """Twenty thousand characters take milliseconds where the time is linear, and seconds where it is not."""
+    for program in PROGRAMS:
+        for pump in PUMPS:
+            text = f"{program} {pump * (20_000 // len(pump))}\0"
+            before = time.process_time()
+            pattern.search.search(text)
+            assert time.process_time() - before < 1.0, (program, pump)
 
 
 def test_every_pattern_is_in_the_table() -> None:

@@ -64,6 +64,7 @@ def test_a_window_keeps_head_and_tail_and_stays_small(text: str, max_bytes: int,
 
 def test_terminal_output_is_cleaned() -> None:
     assert decode(b"\x1b[31mred\x1b[0m\x00 \xff\r\nnext\n10%\r50%\r100%\n") == "red �\nnext\n100%\n"
+    assert decode(b"10%\r50%\r\r\nlast\r") == "50%\nlast"
     assert len(cut_lines("x" * 5_000)) < 2_100
     assert len(window("y" * (MAX_OUTPUT_BYTES * 2))) < MAX_OUTPUT_BYTES + 200
 
@@ -104,7 +105,7 @@ def test_calls_that_touch_the_same_are_never_together_and_barriers_are_alone() -
 
 
 def test_tools_follow_the_toolsets_and_their_schemas_are_plain() -> None:
-    assert list(tools_of(("file",))) == ["patch", "read_file", "search_files", "write_file"]
+    assert list(tools_of(("file",))) == ["patch", "read_file", "search_files", "send_file", "write_file"]
     assert list(tools_of(("terminal", "unknown"))) == ["process_manage", "terminal"]
     for tool in ALL_TOOLS:
         text = tool.spec().model_dump_json()

@@ -10,7 +10,7 @@ from email.utils import parsedate_to_datetime
 MAX_RETRY_AFTER_SECONDS = 86_400.0
 _MAX_TOKENS = 100_000_000
 
-_N = r"(\d[\d,_]*)"
+_N = r"(\d[\d,_]{0,15})"
 _FLAGS = re.IGNORECASE | re.DOTALL
 
 
@@ -26,6 +26,13 @@ _WINDOW = _patterns(
     rf"context (?:size|window|length|limit)(?: of| is|:)? ?\(?(?:[\d,]+ \+ [\d,]+ > )?{_N}",
     rf"tokens per min[^:]*: limit {_N}",
     rf"must be <= {_N}",
+    rf"configured limit of {_N}",
+    rf"must have less than {_N} tokens",
+    rf"while limit is {_N}",
+    rf"model token limit: {_N}",
+    rf"context length of only {_N}",
+    rf"maximum model length of {_N}",
+    rf"in the prompt cannot exceed {_N}",
 )
 _ANSWER = _patterns(
     rf"max_tokens: [\d,]+ > {_N}, which is the maximum allowed number of output tokens",
