@@ -125,7 +125,7 @@ class Launcher:
             await self._stop(observed, action)
         elif isinstance(action, model.Drain):
             order = Drain(deadline_seconds=action.deadline_seconds)
-            deadline = self.wall_clock() + action.deadline_seconds + DRAIN_SLACK_SECONDS
+            deadline = self.wall_clock() + action.deadline_seconds + action.saving_seconds + DRAIN_SLACK_SECONDS
             await self.bus.order(observed.sid, action.epoch, order)
             self.shared.memories.change(session.uid, drain=model.DrainOrder(action.epoch, deadline))
         elif isinstance(action, model.Renew):
@@ -133,6 +133,8 @@ class Launcher:
         elif isinstance(action, model.Resubscribe):
             await self.bus.make_consumer(observed.sid, action.epoch)
             self.shared.memories.change(session.uid, waiting_since=self.wall_clock())
+            words = "messages waited for an agent that is idle: what hands them to it was made again on the bus"
+            await self.events.post(session, "Warning", "MessagesNotTaken", words)
         elif isinstance(action, model.Bury):
             await self.undertaker.bury(observed.sid, action.before, action.reason)
         elif isinstance(action, model.Purge):

@@ -93,6 +93,7 @@ async def test_an_agent_whose_consumer_went_gets_its_messages_again(installation
 
     assert await until(hears, "the message reaches the agent", 60) == "two"
     assert installation.store.raised == [(route.sid, 1)], "the same agent goes on"
+    assert await events_about(installation, "MessagesNotTaken")
 
 
 async def test_a_node_that_is_lost_costs_one_epoch(installation: Installation) -> None:
