@@ -8,6 +8,7 @@
 | `lifecycle` | signals become cancellation, tasks run in one group |
 | `tracing` | W3C trace context through headers; exporter only when configured |
 | `bus` | connects to NATS with a JWT that can be renewed |
+| `waiting`, `cancelling` | a cancellation is never lost, and a task that is to end does |
 | `rpc` | calls and serves the store's methods over the bus |
 | `signing` | the gateway's signature on inbound messages |
 | `bus_keys` | makes operator, account and user keys and JWTs, and the server's configuration |

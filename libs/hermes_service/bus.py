@@ -14,6 +14,8 @@ import nkeys
 import structlog
 from nats.aio.client import Client
 
+import hermes_service.waiting  # noqa: F401  (nats-py waits by what this repairs)
+
 log = structlog.get_logger()
 
 
