@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Iterable
+import termios
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from prompt_toolkit import PromptSession
@@ -53,6 +55,26 @@ def open_history(path: Path = HISTORY_FILE) -> History:
         return InMemoryHistory()
 
 
+@contextmanager
+def control_d_is_a_key(terminal: int) -> Iterator[None]:
+    """Have a terminal hand Ctrl-D on like any other key, and set it back at the end.
+
+    While something is written above the prompt the terminal reads lines by itself, and would take Ctrl-D for the end of one:
+    who presses it while an answer streams would not get away.
+    """
+    if not os.isatty(terminal):
+        yield
+        return
+    before = termios.tcgetattr(terminal)
+    changed = termios.tcgetattr(terminal)
+    changed[6][termios.VEOF] = bytes([os.fpathconf(terminal, "PC_VDISABLE") & 0xFF])
+    termios.tcsetattr(terminal, termios.TCSANOW, changed)
+    try:
+        yield
+    finally:
+        termios.tcsetattr(terminal, termios.TCSANOW, before)
+
+
 class Terminal:
     """Reads lines and keys; everything they mean is the chat's."""
 
@@ -79,7 +101,7 @@ class Terminal:
 
     async def run(self, api: Api, session: Session, first: str | None) -> Chat:
         """Converse until the person leaves; a turn that runs goes on."""
-        with patch_stdout(raw=True):
+        with control_d_is_a_key(self._prompt.app.input.fileno()), patch_stdout(raw=True):
             async with asyncio.TaskGroup() as tasks:
                 self._chat = chat = Chat(api, session, self._screen, tasks)
                 await self._converse(chat, first)
