@@ -2,7 +2,7 @@
 
 There a cancellation that comes in the same moment as the awaited result is dropped and the result returned (python/cpython
 issue 86296): a loop around a call of the bus then goes on for ever, in a process that was told to end or that may not act
-any more. The bus client awaits every answer through it. See docs/decisions/0012-wait-for.md.
+any more. The bus client awaits every answer through it. See docs/decisions/0013-wait-for.md.
 """
 
 from __future__ import annotations
