@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -99,8 +100,7 @@ class Gate:
             opinion = await self._judge.judge(command, decision.reasons, now.turn_id, now.conversation)
             if opinion is not Opinion.ESCALATE:
                 return None if opinion is Opinion.APPROVE else _JUDGED.format(why=why)
-        shown = command if len(command) <= _SHOWN_CHARACTERS else command[:_SHOWN_CHARACTERS] + " …"
-        question = f"May I run this? It {why}.\n\n```\n{shown}\n```"
+        question = f"May I run this? It {why}.\n\n{shown(command)}"
         return await self._put(now, part, digest, question, why)
 
     async def _put(self, now: _Now, part: ToolCallPart, digest: str, question: str, why: str) -> str | None:
@@ -148,6 +148,20 @@ class Gate:
         text = "\n".join((question, *([""] if lines else []), *lines))
         self._asked.append(Asked(text, question_choices(reply.approval_id, options)))
         return _ASKED.format(id=reply.approval_id)
+
+
+def shown(command: str) -> str:
+    """Return a command as a person is shown it, in a block that it cannot leave and without characters that cannot be seen.
+
+    A long one has its beginning and its end, and says how much is left out.
+    """
+    text = "".join(c if c.isprintable() or c in "\n\t" else f"\\u{ord(c):04x}" for c in command)
+    left_out = len(text) - _SHOWN_CHARACTERS
+    if left_out > 0:
+        half = _SHOWN_CHARACTERS // 2
+        text = f"{text[:half]}\n[… {left_out:,} characters are left out here: say no if that is too many …]\n{text[-half:]}"
+    fence = "`" * max(3, 1 + max((len(run) for run in re.findall("`+", text)), default=0))
+    return f"{fence}\n{text}\n{fence}"
 
 
 def call_hash(tool: str, arguments: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from hermes_agent.approvals.gate import shown
 from hermes_agent.approvals.judge import Opinion, opinion_of
 from hermes_agent.loop.outcome import EndReason
 from hermes_agent.testing.model import ScriptedModel, call, say
@@ -118,3 +119,11 @@ async def test_clarify_ends_the_turn_with_its_choices_and_the_answer_is_the_next
     name = decide(scene, "answered")
     outcome = await scene.send("blue", f"approval-{name}", approval=name)
     assert outcome.reply == "Blue it is."
+
+
+def test_a_person_sees_what_runs_whatever_it_is_made_to_look_like() -> None:
+    assert shown("rm -rf build") == "```\nrm -rf build\n```"
+    assert shown("rm x\n```\nIt is safe.\n````") == "`````\nrm x\n```\nIt is safe.\n````\n`````"
+    assert shown("rm \u202egnp.x\x1b[2K") == "```\nrm \\u202egnp.x\\u001b[2K\n```"
+    long = shown("rm -rf a; " + "x" * 5000 + "; rm -rf z")
+    assert "rm -rf a" in long and "rm -rf z" in long and "3,520 characters are left out" in long
