@@ -1,5 +1,8 @@
 """Platform time of a hot turn, HTTP in to HTTP out, with an instant model on the local stack; where it goes, by hop, as the
-bus shows it; then memory by process."""
+bus shows it; then memory by process.
+
+Conversations stay short, since the scripted model, too, takes milliseconds to read a long one; `hot_turn_long` has one of
+hundreds of messages."""
 
 from __future__ import annotations
 
@@ -21,11 +24,13 @@ from hermes_service.bus import connect
 from local_stack.runner import LocalRunner
 from local_stack.stack import Stack, running_stack, stack_folder
 
-WARM_UP, SAMPLES = 20, 100
+SESSIONS, WARM_UP, TURNS = 10, 3, 10
+"""A hundred turns, none in a conversation of more than 26 messages."""
+HOP_TURNS, LONG_WARM_UP, LONG_TURNS = 5, 150, 50
 ROUNDS, ROUND_SAMPLES = 20, 8
 
 
-async def _turn(client: httpx.AsyncClient, text: str, session: str = "bench") -> float:
+async def _turn(client: httpx.AsyncClient, text: str, session: str) -> float:
     body = {"model": "default", "messages": [{"role": "user", "content": text}]}
     started = time.perf_counter()
     response = await client.post("/v1/chat/completions", json=body, headers={"X-Hermes-Session-Id": session})
@@ -89,10 +94,10 @@ async def _measure_hops(stack: Stack, client: httpx.AsyncClient) -> None:
     hops, found = Hops(), []
     await bus.subscribe(">", cb=hops.hear)
     await bus.flush()
-    for _ in range(SAMPLES):
+    for number in range(SESSIONS * HOP_TURNS):
         hops.seen.clear()
         started = time.perf_counter()
-        await _turn(client, "hello")
+        await _turn(client, "hello", f"bench-{number % SESSIONS}")
         ended = time.perf_counter()
         await bus.flush()
         found.append(hops.of(started, ended))
@@ -121,13 +126,23 @@ def _emit_memory(stack: Stack, runner: LocalRunner) -> None:
 async def _measure(stack: Stack) -> None:
     headers = {"Authorization": f"Bearer {stack.api_key}"}
     async with httpx.AsyncClient(base_url=stack.api_url, headers=headers, timeout=60) as client:
-        first = await _turn(client, "hello")
+        first = await _turn(client, "hello", "bench-0")
         emit("first_turn_local_processes", [first])
-        for _ in range(WARM_UP):
-            await _turn(client, "hello")
-        hot = [await _turn(client, "hello") for _ in range(SAMPLES)]
-        emit("hot_turn", hot, what="HTTP in to HTTP out")
+        hot: list[float] = []
+        for number in range(SESSIONS):
+            for _ in range(WARM_UP):
+                await _turn(client, "hello", f"bench-{number}")
+            hot += [await _turn(client, "hello", f"bench-{number}") for _ in range(TURNS)]
+        emit("hot_turn", hot, what="HTTP in to HTTP out, conversations of up to 26 messages")
         await _measure_hops(stack, client)
+        for _ in range(LONG_WARM_UP):
+            await _turn(client, "hello", "long")
+        long = [await _turn(client, "hello", "long") for _ in range(LONG_TURNS)]
+        emit(
+            "hot_turn_long",
+            long,
+            what=f"the same in a conversation of {2 * LONG_WARM_UP} to {2 * (LONG_WARM_UP + LONG_TURNS)}",
+        )
         each = [await _round(client, f"rounds-{n}") for n in range(ROUND_SAMPLES)]
         emit(
             "tool_round_whole_product", each, what=f"mean of {ROUNDS} rounds a turn: model, shell command, two synced writes"
