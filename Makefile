@@ -45,6 +45,7 @@ e2e: setup images ## The chart on the local cluster
 	@eval "$$($(CLUSTER) env)"; $(PYTEST) tests/e2e tests/integration/operator tests/chaos
 
 chaos: setup images ## Kill everything in turn, 20 times each, while people talk (15 minutes); CHAOS_SEED=n repeats a run
+	@eval "$$($(CLUSTER) env)"; CUT_SECONDS=60 $(PYTEST) tests/integration/operator/test_cut_off.py -k away
 	@eval "$$($(CLUSTER) env)"; CHAOS_KILLS=$${CHAOS_KILLS:-20} CHAOS_SECONDS=$${CHAOS_SECONDS:-690} $(PYTEST) tests/chaos
 
 bench: setup images ## Measure; JSON lines to bench/results, table to README

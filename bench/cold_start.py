@@ -72,7 +72,8 @@ def _create(api: client.CoreV1Api, manifest: dict[str, Any]) -> float:
     return started
 
 
-async def _bare_start(api: client.CoreV1Api, template: dict[str, Any]) -> float:
+async def bare_start(api: client.CoreV1Api, template: dict[str, Any]) -> float:
+    """Start a bare pod of the shape of `template`, a session's pod; return the milliseconds to its first line of Python."""
     name = f"bare-{uuid.uuid4().hex[:8]}"
     started = await asyncio.to_thread(_create, api, _bare(template, name))
 
@@ -108,7 +109,7 @@ async def main() -> None:
                 await kubectl("delete", "hs", session["metadata"]["name"], "-n", NAMESPACE, "--wait=true")
                 # What is still ending would slow down what starts.
                 await kubectl("wait", "pod", pod["metadata"]["name"], "-n", NAMESPACE, "--for=delete", "--timeout=60s")
-                bare.append(await _bare_start(api, pod))
+                bare.append(await bare_start(api, pod))
     emit("cold_start", ours, what="message sent to its turn opened")
     emit("bare_pod", bare, what="API call to first line of Python, same two containers")
     emit("cold_start_ratio", ratio=round(percentile(ours, 0.5) / percentile(bare, 0.5), 2))

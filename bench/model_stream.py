@@ -103,13 +103,15 @@ async def timed(http: httpx.AsyncClient, url: str, body: str, headers: dict[str,
     return time.perf_counter() - started
 
 
-async def measure_tokens(http: httpx.AsyncClient, headers: dict[str, str], streams: int) -> None:
+async def measure_tokens(http: httpx.AsyncClient, pid: int, headers: dict[str, str], streams: int) -> None:
     """Measure from a token's leaving the provider to its arrival at the client."""
     body = request_of(0).model_dump_json()
+    used = cpu_seconds(pid)
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(tokens_of(http, body, headers)) for _ in range(streams)]
+    used = (cpu_seconds(pid) - used) * 1_000_000 / sum(len(task.result()) for task in tasks)
     samples = [seconds * 1000 for task in tasks for seconds in task.result()[5:]]
-    emit("model_stream: token, provider to client", samples, streams=streams, target_p50_ms=3)
+    emit("model_stream: token, provider to client", samples, streams=streams, service_cpu_us=round(used), target_p50_ms=3)
 
 
 async def first_line(http: httpx.AsyncClient, url: str, body: str, headers: dict[str, str]) -> float:
@@ -222,7 +224,7 @@ async def main() -> None:
 
         async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{models}", timeout=30) as http:
             for streams in (1, 8):
-                await measure_tokens(http, headers("stamped"), streams)
+                await measure_tokens(http, service.pid, headers("stamped"), streams)
             await measure_first(http, f"http://127.0.0.1:{instant}/v1", headers("instant"), flags.calls)
             for size in (0, 200):
                 url = f"http://127.0.0.1:{scripted}/v1"

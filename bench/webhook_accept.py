@@ -13,6 +13,7 @@ import os
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +22,7 @@ from bench.report import emit
 from hermes_contracts import projection, subjects
 from hermes_contracts.bus_permissions import Permissions, Role, service_permissions
 from hermes_contracts.projection import ProfileProjection
-from hermes_gateway.gateway.channels.signatures import sign
+from hermes_gateway.gateway.channels.signatures import SIGNATURE, TIMESTAMP, sign
 from hermes_service import signing, streams
 from hermes_service.bus import connect
 from hermes_service.bus_keys import BusKeys
@@ -39,8 +40,12 @@ class Answer:
     status: int
 
 
-async def start(folder: Path, exits: AsyncExitStack) -> tuple[int, Process]:
-    """Start NATS and a gateway; returns the webhook port and the gateway."""
+Build = Callable[[int], bytes]
+"""Returns the request with a number, signed now."""
+
+
+async def start(folder: Path, exits: AsyncExitStack, *routes: Mapping[str, object]) -> tuple[int, Process]:
+    """Start NATS and a gateway with these routes; returns the webhook port and the gateway."""
     keys, bus_port, webhook_port, operations_port = BusKeys.generate(), free_port(), free_port(), free_port()
     nats = bus_process(folder, keys, bus_port)
     await nats.start()
@@ -59,8 +64,8 @@ async def start(folder: Path, exits: AsyncExitStack) -> tuple[int, Process]:
     await admin.close()
     (folder / "bus.creds").write_text(keys.user("gateway", service_permissions(Role.GATEWAY)).render())
     (folder / "seed").write_text(signing.new_signing_seed())
-    route = {"name": "bench", "namespace": "team", "profile": "helper", "secret": SECRET}
-    (folder / "webhooks.json").write_text(json.dumps({"routes": [route]}))
+    bound = [{"namespace": "team", "profile": "helper", **route} for route in routes]
+    (folder / "webhooks.json").write_text(json.dumps({"routes": bound}))
     settings = {
         "HERMES_BUS_URL": url, "HERMES_BUS_CREDENTIALS_FILE": str(folder / "bus.creds"),
         "HERMES_SIGNING_SEED_FILE": str(folder / "seed"), "HERMES_WEBHOOKS_FILE": str(folder / "webhooks.json"),
@@ -81,19 +86,27 @@ def cpu_seconds(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-async def worker(port: int, due: asyncio.Queue[tuple[int, float] | None], answers: list[Answer]) -> None:
+def request(path: str, body: bytes, headers: Mapping[str, str]) -> bytes:
+    """Return a request's bytes: a client of any comfort would cost more than what is measured."""
+    named = {"Content-Type": "application/json", "Content-Length": str(len(body)), **headers}
+    lines = "".join(f"{name}: {value}\r\n" for name, value in named.items())
+    return f"POST {path} HTTP/1.1\r\nHost: bench\r\n{lines}\r\n".encode() + body
+
+
+def build(number: int) -> bytes:
+    """Return a request of the style `hermes`."""
+    body = json.dumps({"text": f"message {number} " + "x" * 200, "thread": f"host-{number % SESSIONS}"}).encode()
+    stamp = int(time.time())
+    signed = {TIMESTAMP: str(stamp), SIGNATURE: sign(SECRET, stamp, body), "Hermes-Delivery-Id": f"d-{number}"}
+    return request("/webhooks/bench", body, signed)
+
+
+async def worker(port: int, due: asyncio.Queue[tuple[int, float] | None], answers: list[Answer], build: Build) -> None:
     """Send what is due over one kept connection."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     while (job := await due.get()) is not None:
         number, moment = job
-        body = json.dumps({"text": f"message {number} " + "x" * 200, "thread": f"host-{number % SESSIONS}"}).encode()
-        timestamp = int(time.time())
-        writer.write(
-            f"POST /webhooks/bench HTTP/1.1\r\nHost: bench\r\nContent-Type: application/json\r\n"
-            f"Content-Length: {len(body)}\r\nHermes-Timestamp: {timestamp}\r\n"
-            f"Hermes-Signature: {sign(SECRET, timestamp, body)}\r\nHermes-Delivery-Id: d-{number}\r\n\r\n".encode()
-            + body
-        )
+        writer.write(build(number))
         head = (await reader.readuntil(b"\r\n\r\n")).decode()
         length = next(line.split(":")[1] for line in head.lower().split("\r\n") if line.startswith("content-length"))
         await reader.readexactly(int(length))
@@ -101,13 +114,13 @@ async def worker(port: int, due: asyncio.Queue[tuple[int, float] | None], answer
     writer.close()
 
 
-async def load(port: int, rate: int, seconds: float) -> list[Answer]:
+async def load(port: int, rate: int, seconds: float, build: Build) -> list[Answer]:
     """Send at a fixed rate, whatever the answers do."""
     due: asyncio.Queue[tuple[int, float] | None] = asyncio.Queue()
     answers: list[Answer] = []
     async with asyncio.TaskGroup() as group:
         for _ in range(CONNECTIONS):
-            group.create_task(worker(port, due, answers))
+            group.create_task(worker(port, due, answers, build))
         begun = time.perf_counter()
         for number in range(int(rate * seconds)):
             moment = begun + number / rate
@@ -118,25 +131,28 @@ async def load(port: int, rate: int, seconds: float) -> list[Answer]:
     return answers
 
 
-async def main(rate: int, seconds: float) -> None:
-    with tempfile.TemporaryDirectory() as name:
-        async with AsyncExitStack() as exits:
-            port, gateway = await start(Path(name), exits)
-            before = cpu_seconds(gateway.pid)
-            answers = await load(port, rate, seconds)
-            spent = cpu_seconds(gateway.pid) - before
+async def measure(name: str, port: int, gateway: Process, rate: int, seconds: float, build: Build) -> None:
+    """Send a load and print what came of it."""
+    before = cpu_seconds(gateway.pid)
+    answers = await load(port, rate, seconds, build)
+    spent = cpu_seconds(gateway.pid) - before
     times = [answer.milliseconds for answer in answers]
-    refused = sum(answer.status != 200 for answer in answers)
-    cpu = round(spent * 1000 / len(times), 2)
     emit(
-        "webhook_accept",
+        name,
         times,
         rate_per_second=rate,
         max_ms=round(max(times), 2),
-        not_200=refused,
-        gateway_cpu_ms_each=cpu,
+        not_200=sum(answer.status != 200 for answer in answers),
+        gateway_cpu_ms_each=round(spent * 1000 / len(times), 2),
         load_average=os.getloadavg()[0],
     )
+
+
+async def main(rate: int, seconds: float) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        async with AsyncExitStack() as exits:
+            port, gateway = await start(Path(name), exits, {"name": "bench", "secret": SECRET})
+            await measure("webhook_accept", port, gateway, rate, seconds, build)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""`sandboxd.pyz`, or this folder: the daemon, or with `--search JSON` one search."""
+"""`sandboxd.pyz`, or this folder: the daemon, or with `--search JSON` one search, with `--tree DIR` one listing."""
 
 import sys
 
@@ -9,6 +9,10 @@ if __name__ == "__main__":
         from sandboxd.search import search
 
         sys.exit(search(json.loads(sys.argv[2])))
+    if sys.argv[1:2] == ["--tree"]:
+        from sandboxd.archive import tree
+
+        sys.exit(tree(sys.argv[2]))
     from sandboxd.start import main
 
     main(sys.argv[1:])

@@ -9,6 +9,7 @@ import socket
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import structlog
 
@@ -16,16 +17,21 @@ from hermes_agent.approvals.gate import Gate
 from hermes_agent.approvals.judge import ModelJudge
 from hermes_agent.compression.compaction import Compactor
 from hermes_agent.loop.limits import Limits
+from hermes_agent.loop.ports import HandCompaction, Turns
 from hermes_agent.loop.run import TurnRunner
+from hermes_agent.loop.sight import Describer
 from hermes_agent.loop.title import Titles
 from hermes_agent.loop.turn import TurnLoop
 from hermes_agent.model.client import HttpModelClient
 from hermes_agent.prompt.builder import SessionPrompts
 from hermes_agent.prompt.directory_hints import DirectoryHints
+from hermes_agent.sandbox import Sandbox
 from hermes_agent.settings import SessionFolder
+from hermes_agent.store_port import Store
 from hermes_agent.tools.executor import Toolbox
+from hermes_agent.tools.offers import Offers
 from hermes_agent.tools.registry import tools_of
-from hermes_agent.tools.sandbox_adapter import SandboxAdapter
+from hermes_agent.tools.sandbox_adapter import CONNECT_SECONDS, SandboxAdapter
 from hermes_agent.transport.commands import Commands
 from hermes_agent.transport.deltas import BusDeltas
 from hermes_agent.transport.inbox import Inbox
@@ -35,8 +41,11 @@ from hermes_agent.transport.worker import ExitCode, Worker
 from hermes_contracts import subjects
 from hermes_contracts.agent_config import AgentConfig
 from hermes_service import bus
-from hermes_service.rpc import agent_store_client
+from hermes_service.rpc import agent_jobs_client, agent_store_client
 from hermes_service.signing import Verifier
+
+if TYPE_CHECKING:
+    from hermes_agent.workspace.keeper import Keeper
 
 log = structlog.get_logger()
 
@@ -74,6 +83,18 @@ def limits_of(config: AgentConfig) -> Limits:
     )
 
 
+def _keeper(config: AgentConfig, store: Store) -> Keeper | None:
+    """Return what keeps the workspace, if the agent has to."""
+    if config.archive_bytes is None:
+        return None
+    # Imported by those only that need it: its models take their time to build.
+    from hermes_agent.workspace.archive import Archive
+    from hermes_agent.workspace.keeper import Keeper
+
+    # A connection of its own: what is read for a snapshot does not stand before what a tool asks for.
+    return Keeper(Archive(store, Sandbox(config.socket_path, connect_seconds=CONNECT_SECONDS), config.archive_bytes))
+
+
 async def run(folder: SessionFolder, clock: Clock) -> ExitCode:
     """Be the agent of one session and epoch until drained, fenced or told to end."""
     config = folder.config
@@ -93,7 +114,8 @@ async def run(folder: SessionFolder, clock: Clock) -> ExitCode:
     )
     store = agent_store_client(client, config.sid, config.epoch)
     model = HttpModelClient(config.models_url, folder.models_token)
-    sandbox = SandboxAdapter(config.socket_path)
+    keeper = _keeper(config, store)
+    sandbox = SandboxAdapter(config.socket_path, keeper)
     tools = tools_of(config.toolsets)
     limits = limits_of(config)
     deltas = BusDeltas(client, config.sid, config.epoch)
@@ -102,14 +124,22 @@ async def run(folder: SessionFolder, clock: Clock) -> ExitCode:
     titles = Titles(store, model)
     compactor = Compactor(store, model, deltas, config.compression, model.window, prompts.rebuild)
     gate = Gate(store, config.approvals, ModelJudge(model))
-    loop = TurnLoop(store, model, Toolbox(tools, sandbox, gate=gate), limits, deltas, random.Random(), compactor, hints)
+    sight = Describer(store, model, model.info, deltas)
+    jobs = agent_jobs_client(client, config.sid, config.epoch)
+    toolbox = Toolbox(tools, sandbox, gate=gate, offers=Offers(store, config.sid), jobs=jobs)
+    turns: Turns = TurnLoop(store, model, toolbox, limits, deltas, random.Random(), compactor, hints, sight, keeper)
+    by_hand: HandCompaction = compactor
+    if config.codex is not None:
+        from hermes_agent.codex.turn import CodexTurns  # the few that need it pay for its import
+
+        turns = by_hand = CodexTurns(config, config.codex, store, model, model.window, toolbox, limits, deltas, keeper)
     runner = TurnRunner(
-        config, store, loop, tools, limits, prompts=prompts, by_hand=compactor, on_first=titles.first_exchange
+        config, store, turns, tools, limits, prompts=prompts, by_hand=by_hand, on_first=titles.first_exchange
     )
     commands = Commands(store, runner)
     reporter = Reporter(store, socket.gethostname())
     inbox = Inbox(client, config.sid, config.epoch)
-    worker = Worker(client, store, runner, inbox, commands, reporter, deltas, (titles,))
+    worker = Worker(client, store, runner, inbox, commands, reporter, deltas, (titles,), keeper)
     reconnected.append(worker.reconnected)
     orders = Orders(
         client,

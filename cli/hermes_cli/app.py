@@ -37,8 +37,10 @@ def _group(name: str, text: str) -> typer.Typer:
 
 sessions = _group("sessions", "Your sessions: list, show, read, stop, delete.")
 profile = _group("profile", "Profiles: who an agent is.")
-cron = _group("cron", "Schedules of the cluster (needs kubectl).")
+pairing = _group("pairing", "People who are let into a chat account by a code (needs a key of the scope people).")
+cron = _group("cron", "Schedules: yours with an address and a key, else the cluster's through kubectl.")
 
+AccountWord = Annotated[str, typer.Argument(metavar="ACCOUNT", help="slack:acme; or acme, or slack, where that is one.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 SessionWord = Annotated[str, typer.Argument(metavar="SESSION", help="Id, the beginning of one, or a client id.")]
 Chosen = Annotated[
@@ -166,6 +168,23 @@ def sessions_stop(context: typer.Context, session: SessionWord) -> None:
     _done(commands.stop(context.obj, session))
 
 
+@sessions.command("files", epilog="Example: hermes sessions files trip report.csv --output -")
+def sessions_files(
+    context: typer.Context,
+    session: SessionWord,
+    file: Annotated[str | None, typer.Argument(help="Save this one, by name or id; without it, list them.")] = None,
+    to: Annotated[Path | None, typer.Option("--output", "-o", help="Where to; - is standard output.")] = None,
+    as_json: Json = False,
+) -> None:
+    """List the files that the agent has sent, or save one."""
+    from hermes_cli.commands import session_files as commands
+
+    if file is None:
+        _done(commands.list_them(context.obj, session, as_json=as_json))
+    else:
+        _done(commands.save(context.obj, session, file, to))
+
+
 @sessions.command("delete")
 def sessions_delete(
     context: typer.Context,
@@ -197,41 +216,115 @@ def profile_show(context: typer.Context, name: str, as_json: Json = False) -> No
 @cron.command("list")
 def cron_list(context: typer.Context, as_json: Json = False) -> None:
     """List schedules."""
-    from hermes_cli.commands import cluster
+    from hermes_cli.commands import cron as commands
 
-    _done(cluster.list_cron(context.obj, as_json=as_json))
+    _done(commands.list_them(context.obj, as_json=as_json))
+
+
+@cron.command("add", epilog="Example: hermes cron add 'weekdays at 9am' 'Tell me the news.' --deliver home")
+def cron_add(  # noqa: PLR0913 - each parameter is an option
+    context: typer.Context,
+    schedule: Annotated[str, typer.Argument(help="'weekdays at 9am', 'every 2h', '0 9 * * 1-5', 'in 30m'.")],
+    prompt: Annotated[str, typer.Argument(help="What the agent is to do.")],
+    name: Annotated[str, typer.Option(help="What it is called; the prompt's beginning without it.")] = "",
+    time_zone: Annotated[str, typer.Option(help="IANA name of the schedule's time zone.")] = "UTC",
+    deliver: Annotated[
+        str, typer.Option(help="local, home, slack, telegram or webhook:ROUTE; several with commas.")
+    ] = "local",
+    skill: Annotated[list[str] | None, typer.Option(help="A skill that runs read first; may be repeated.")] = None,
+    repeat: Annotated[int | None, typer.Option(help="Runs until it is finished.", min=1)] = None,
+    as_json: Json = False,
+) -> None:
+    """Make a schedule of your own (needs the gateway's address and a key of the scope jobs)."""
+    from hermes_cli.commands import cron as commands
+
+    new = commands.NewJob(schedule, prompt, name, time_zone, deliver, tuple(skill or ()), repeat)
+    _done(commands.add(context.obj, new, as_json=as_json))
 
 
 @cron.command("show")
 def cron_show(context: typer.Context, name: str, as_json: Json = False) -> None:
     """Show a schedule."""
-    from hermes_cli.commands import cluster
+    from hermes_cli.commands import cron as commands
 
-    _done(cluster.show_cron(context.obj, name, as_json=as_json))
+    _done(commands.show(context.obj, name, as_json=as_json))
 
 
 @cron.command("run")
 def cron_run(context: typer.Context, name: str) -> None:
     """Run a schedule now, once."""
-    from hermes_cli.commands import cluster
+    from hermes_cli.commands import cron as commands
 
-    _done(cluster.run_cron(context.obj, name))
+    _done(commands.run(context.obj, name))
 
 
 @cron.command("pause")
 def cron_pause(context: typer.Context, name: str) -> None:
     """Pause a schedule."""
-    from hermes_cli.commands import cluster
+    from hermes_cli.commands import cron as commands
 
-    _done(cluster.suspend_cron(context.obj, name, suspend=True))
+    _done(commands.suspend(context.obj, name, suspended=True))
 
 
 @cron.command("resume")
 def cron_resume(context: typer.Context, name: str) -> None:
     """Let a paused schedule go on."""
-    from hermes_cli.commands import cluster
+    from hermes_cli.commands import cron as commands
 
-    _done(cluster.suspend_cron(context.obj, name, suspend=False))
+    _done(commands.suspend(context.obj, name, suspended=False))
+
+
+@cron.command("remove")
+def cron_remove(context: typer.Context, name: str) -> None:
+    """Delete a schedule, and the sessions of its runs; their transcripts stay."""
+    from hermes_cli.commands import cron as commands
+
+    _done(commands.remove(context.obj, name))
+
+
+@pairing.command("list")
+def pairing_list(
+    context: typer.Context,
+    account: Annotated[str | None, typer.Argument(help="slack:acme; all accounts without it.")] = None,
+    as_json: Json = False,
+) -> None:
+    """List who was let in by a code, and who waits for it."""
+    from hermes_cli.commands import people
+
+    _done(people.list_them(context.obj, account, as_json=as_json))
+
+
+@pairing.command("approve", epilog="Example: hermes pairing approve slack:acme ABCD2345")
+def pairing_approve(
+    context: typer.Context, account: AccountWord, code: Annotated[str, typer.Argument(help="What the person was given.")]
+) -> None:
+    """Let in whoever was given a code. Only for somebody who gave it to you himself."""
+    from hermes_cli.commands import people
+
+    _done(people.approve(context.obj, account, code))
+
+
+@pairing.command("revoke")
+def pairing_revoke(
+    context: typer.Context, account: AccountWord, person: Annotated[str, typer.Argument(help="The platform's id.")]
+) -> None:
+    """Put somebody out again who was let in by a code."""
+    from hermes_cli.commands import people
+
+    _done(people.revoke(context.obj, account, person))
+
+
+@app.command(epilog="Example: hermes audit --json | jq '.[] | select(.action == \"linked\")'")
+def audit(
+    context: typer.Context,
+    limit: Annotated[int, typer.Option(help="How many at most.", min=1, max=10_000)] = 50,
+    sent: Annotated[bool, typer.Option("--sent", help="Also who sent messages, and on which day.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Print who let in, linked, approved or denied whom and what, newest first (needs a key of the scope people)."""
+    from hermes_cli.commands import people
+
+    _done(people.audit(context.obj, most=limit, sent=sent, as_json=as_json))
 
 
 @app.command(epilog="Example: hermes logs tour -f; hermes logs s3k... --container sandbox")

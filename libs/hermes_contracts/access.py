@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import base64
+import re
 from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
+from hermes_contracts.chat_ids import CHAT_FORMS, EXAMPLES, PERSON_FORMS, PlatformId
 from hermes_contracts.envelopes import Target
-from hermes_contracts.names import DnsLabel, ObjectName
+from hermes_contracts.names import HOME_CHANNEL, DnsLabel, ObjectName
 
-Scope = Literal["chat", "sessions", "jobs"]
+Scope = Literal["chat", "sessions", "jobs", "people"]
+"""`people`: let people into chat accounts and read the record of who decided what; for administrators."""
 
 
 class _Record(BaseModel):
@@ -81,6 +84,8 @@ class WebhookRoute(_Record):
             raise ValueError("deliver: deliver_only needs at least one chat to deliver to")
         if self.deliver_only and self.reply_url is not None:
             raise ValueError("reply_url: with deliver_only there is no answer to post; leave it out")
+        if self.deliver_only and any(target.channel == HOME_CHANNEL for target in self.deliver):
+            raise ValueError("deliver: a home is somebody's with an agent, and deliver_only asks none; name the chat")
         return self
 
     def __repr__(self) -> str:
@@ -105,8 +110,18 @@ class WebhookRoutes(_Record):
     routes: tuple[WebhookRoute, ...] = ()
 
 
-PlatformId = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
 ChatCommandName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z-]{0,31}$")]
+
+
+def _require_ids(account: ChatAccount, channel: str) -> None:
+    """Refuse an id that the platform never gives: it would let in nobody, and nobody would know."""
+    person, chat = EXAMPLES[channel]
+    people, chats = (PERSON_FORMS[channel], person), (CHAT_FORMS[channel], chat)
+    forms = {"allow_users": people, "admins": people, "group_admins": people, "allow_chats": chats}
+    for field, (form, looks_like) in forms.items():
+        for value in getattr(account, field):
+            if re.fullmatch(form, value) is None:
+                raise ValueError(f"{field}: {value!r} is no id; one looks like {looks_like}")
 
 
 class ChatAccount(_Record):
@@ -115,6 +130,9 @@ class ChatAccount(_Record):
     name: Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9-]{0,62}$")]
     namespace: DnsLabel
     profile: ObjectName
+    profiles: tuple[ObjectName, ...] = Field(default=(), max_length=64)
+    """Other Profiles of the namespace that may claim chats of this account, by `spec.channels`; one without an entry for it
+    is what people may choose with `/profile`."""
     allow_users: tuple[PlatformId, ...] = Field(default=(), max_length=10_000)
     """People who may use it, by the platform's id; the only way in for guests and people of connected organisations."""
     allow_chats: tuple[PlatformId, ...] = Field(default=(), max_length=1_000)
@@ -133,6 +151,11 @@ class ChatAccount(_Record):
     """The same as `user_commands`, for rooms."""
     session_scope: Literal["User", "Conversation"] = "User"
     """`User`: a person has one agent, with a conversation a thread; `Conversation`: each chat and thread has its own."""
+
+    @property
+    def account(self) -> str:
+        """Name of the account in routing keys."""
+        return self.name
 
     @model_validator(mode="after")
     def _people_need_admins(self) -> Self:
@@ -158,6 +181,11 @@ class SlackAccount(ChatAccount):
     app_token: Annotated[str, StringConstraints(pattern=r"^xapp-[^\s]{5,500}$")] | None = None
     """Set: events come by Socket Mode, over a connection that we open, and Slack needs no address of ours."""
     api_url: Annotated[str, StringConstraints(pattern=r"^https?://[^\s]+/$", max_length=500)] = "https://slack.com/api/"
+
+    @model_validator(mode="after")
+    def _ids_are_slacks(self) -> Self:
+        _require_ids(self, "slack")
+        return self
 
     @property
     def account(self) -> str:
@@ -193,6 +221,11 @@ class TelegramAccount(ChatAccount):
             raise ValueError("webhook_url and secret_token belong together: set both, or none and updates are fetched")
         if self.webhook_url is not None and not self.webhook_url.endswith(f"/telegram/{self.name}"):
             raise ValueError(f"webhook_url: must end with /telegram/{self.name}")
+        return self
+
+    @model_validator(mode="after")
+    def _ids_are_telegrams(self) -> Self:
+        _require_ids(self, "telegram")
         return self
 
     @property

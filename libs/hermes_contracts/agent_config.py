@@ -46,6 +46,14 @@ class ApprovalsConfig(BaseModel):
     """What happens to a dangerous command when the clock or a webhook sent the message."""
 
 
+class CodexConfig(BaseModel):
+    """The program in the sandbox that turns are handed to."""
+
+    model_config = ConfigDict(frozen=True)
+
+    command: tuple[str, ...] = Field(default=("codex",), min_length=1)
+
+
 class AgentConfig(BaseModel):
     """`session.json`: who the agent is and where its services are. Holds no secret."""
 
@@ -63,6 +71,8 @@ class AgentConfig(BaseModel):
     """ed25519 public key, as an nkey of type user, that signs inbound messages."""
     socket_path: str = SOCKET_PATH
     workspace_path: str = WORKSPACE_PATH
+    archive_bytes: int | None = None
+    """Most bytes of a workspace that is kept over sleep by snapshots; None: whatever keeps it, the agent does not."""
     persona: str
     model: str
     toolsets: tuple[str, ...]
@@ -74,6 +84,8 @@ class AgentConfig(BaseModel):
     max_turn_cost_nano_usd: int | None = None
     compression: CompressionConfig = CompressionConfig()
     approvals: ApprovalsConfig = ApprovalsConfig()
+    codex: CodexConfig | None = None
+    """None: turns are run by our own loop."""
     context_files: bool = True
     context_file_characters: int = 20_000
     platform_hints: dict[str, str] = Field(default_factory=dict)

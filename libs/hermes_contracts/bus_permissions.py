@@ -37,6 +37,7 @@ def agent_permissions(sid: str, epoch: int) -> Permissions:
     return Permissions(
         publish=(
             subjects.agent_store(sid, epoch, "*"),
+            subjects.agent_jobs(sid, epoch, "*"),
             subjects.delta(sid, epoch),
             f"$JS.API.CONSUMER.MSG.NEXT.{stream}.{consumer}",
             f"$JS.ACK.{stream}.{consumer}.>",
@@ -67,9 +68,12 @@ _SERVICES: dict[Role, tuple[tuple[str, ...], tuple[str, ...]]] = {
             "hermes.svc.operator.*",
             "hermes.in.*.*",
             f"{subjects.service_inbox(Role.GATEWAY)}.>",
+            # Inboxes of agents: they have a token more than those of services.
+            "_INBOX.*.*.*.*",
         ),
         (
             subjects.jobs(Role.GATEWAY, "*"),
+            subjects.agent_jobs("*", "*", "*"),
             subjects.WAKE,
             "hermes.store.*.*.report",
             "hermes.warm.hello.*",
@@ -90,6 +94,8 @@ _SERVICES: dict[Role, tuple[tuple[str, ...], tuple[str, ...]]] = {
             f"$JS.API.CONSUMER.MSG.NEXT.{subjects.OUT_STREAM}.>",
             f"$JS.API.STREAM.INFO.{subjects.EVENTS_STREAM}",
             f"$JS.API.STREAM.INFO.{subjects.OUT_STREAM}",
+            # How many messages wait for a session: counts and subjects, never what they say.
+            *(f"$JS.API.STREAM.INFO.{stream}" for stream in subjects.IN_STREAMS),
             f"$JS.ACK.{subjects.OUT_STREAM}.>",
             f"$JS.ACK.{subjects.EVENTS_STREAM}.>",
             *(
@@ -123,7 +129,17 @@ _SERVICES: dict[Role, tuple[tuple[str, ...], tuple[str, ...]]] = {
         ("hermes.delta.*.*", "hermes.event.*", "hermes.preview.*"),
     ),
     Role.STORE: (
-        ("hermes.event.*", "hermes.out.*.*.*", "hermes.dead.*", "hermes.ctl.*", "_INBOX.>"),
+        (
+            "hermes.event.*",
+            "hermes.out.*.*.*",
+            "hermes.dead.*",
+            "hermes.ctl.*",
+            "_INBOX.>",
+            # The store's own stream: it makes it, unless pieces of workspaces are kept in a bucket of S3.
+            "hermes.piece.*.*",
+            *(f"$JS.API.STREAM.{call}.{subjects.PIECES_STREAM}" for call in ("INFO", "CREATE", "UPDATE", "PURGE")),
+            f"$JS.API.DIRECT.GET.{subjects.PIECES_STREAM}.hermes.piece.*.*",
+        ),
         ("hermes.store.*.*.*", "hermes.svc.*.*"),
     ),
     Role.MODELS: (("hermes.svc.models.*",), ()),
@@ -143,7 +159,7 @@ def may_reply_to(subject: str, reply: str) -> bool:
     Without this a caller could name another session's subject as its reply and have the service write there.
     """
     tokens = subject.split(".")
-    if len(tokens) == 5 and tokens[:2] == ["hermes", "store"]:
+    if len(tokens) == 5 and tokens[:2] in (["hermes", "store"], ["hermes", "jobs"]):
         prefix = subjects.agent_inbox(tokens[2], int(tokens[3])) if tokens[3].isdigit() else ""
     elif len(tokens) == 4 and tokens[:2] in (["hermes", "svc"], ["hermes", "jobs"]):
         prefix = subjects.service_inbox(tokens[2])

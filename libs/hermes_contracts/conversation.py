@@ -10,6 +10,21 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 MediaId = Annotated[str, StringConstraints(pattern=r"^m[a-z2-7]{25}$")]
 """Hash of a medium's bytes: the same picture is stored once a session."""
 MediaType = Literal["image/png", "image/jpeg", "image/gif", "image/webp"]
+StoredType = Literal["image/png", "image/jpeg", "image/gif", "image/webp", "application/octet-stream"]
+"""What bytes are stored as: a picture's own type, and one for everything that no model is shown."""
+
+
+def picture_type(data: bytes) -> MediaType | None:
+    """Tell the type of a picture by its first bytes; None when it is none that models take."""
+    if data.startswith(b"\x89PNG\r\n\x1a\n"):
+        return "image/png"
+    if data.startswith(b"\xff\xd8\xff"):
+        return "image/jpeg"
+    if data.startswith((b"GIF87a", b"GIF89a")):
+        return "image/gif"
+    if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
+        return "image/webp"
+    return None
 
 
 class Role(StrEnum):

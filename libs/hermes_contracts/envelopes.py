@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from hermes_contracts import PROTOCOL_VERSION
-from hermes_contracts.conversation import ImagePart
+from hermes_contracts.conversation import ImagePart, MediaId
 from hermes_contracts.names import DnsLabel, ObjectName, RoutingKey, Sid
 
 MAX_BODY_BYTES = 512 * 1024
@@ -75,6 +75,8 @@ class CronRun(BaseModel):
     """Channel of the conversation that it continues; `cron` when it has one of its own."""
     toolsets: Annotated[tuple[str, ...], Field(max_length=16)] | None = None
     """Narrows the Profile's; None does not. A name that the Profile has not fails the run."""
+    skills: Annotated[tuple[str, ...], Field(max_length=8)] = ()
+    """What is read before the prompt, by name."""
     script: Annotated[str, StringConstraints(max_length=32_768)] = ""
     no_agent: bool = False
     context: Annotated[tuple[EarlierAnswer, ...], Field(max_length=5)] = ()
@@ -184,6 +186,25 @@ class Choice(_Envelope):
     command: Annotated[str, StringConstraints(pattern=r"^/[a-z]", max_length=MAX_COMMAND_BYTES)]
 
 
+MAX_CAPTION_CHARACTERS = 1_000
+"""As long as every platform takes below a file."""
+
+
+class OutFile(BaseModel):
+    """A file that goes with an answer. Its bytes are in the store under `media_id`, in the session that made it."""
+
+    model_config = ConfigDict(frozen=True)
+
+    id: Annotated[str, StringConstraints(pattern=r"^f[a-z2-7]{25}$")]
+    media_id: MediaId
+    name: Annotated[str, StringConstraints(pattern=r"^[^/\\\x00-\x1f\x7f]{1,120}$")]
+    media_type: Annotated[str, StringConstraints(pattern=r"^[a-z]+/[a-z0-9.+_-]{1,100}$")]
+    """What its name says it is; nobody has looked."""
+    size: int = Field(ge=1)
+    """Bytes."""
+    caption: Annotated[str, StringConstraints(max_length=MAX_CAPTION_CHARACTERS)] = ""
+
+
 class Outbound(_Envelope):
     """One part of an answer, to be sent by whoever owns the partition. `delivery_id` is the idempotency key."""
 
@@ -205,6 +226,8 @@ class Outbound(_Envelope):
     """Trace of the turn that made the answer; empty when it has none."""
     choices: tuple[Choice, ...] = Field(default=(), max_length=MAX_CHOICES)
     """Shown as buttons, or where a platform has none, as what to write."""
+    file: OutFile | None = None
+    """Set: the part is this file, and `text` its caption."""
 
 
 class ControlHint(_Envelope):

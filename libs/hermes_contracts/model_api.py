@@ -2,7 +2,7 @@
 
 `POST /v1/stream` with a bearer token and a `ModelRequest` as JSON; the answer is `application/x-ndjson`, one `ModelEvent` a
 line, ended by exactly one `finish` or `error` event. A stream that ends otherwise was cut.
-`GET /v1/model?purpose=...` with the same token answers with a `ModelInfo`.
+`GET /v1/model?purpose=...&model=...` with the same token answers with a `ModelInfo`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, TypeAdapter
 
 from hermes_contracts import PROTOCOL_VERSION
 from hermes_contracts.conversation import Message, ToolSpec, Usage
@@ -19,6 +19,10 @@ from hermes_contracts.errors import ErrorCode
 STREAM_PATH = "/v1/stream"
 MODEL_PATH = "/v1/model"
 CONTENT_TYPE = "application/x-ndjson"
+
+
+PlaceName = Annotated[str, StringConstraints(min_length=1, max_length=64)]
+"""Where in a Profile a model stands: `model`, `model.fallbacks[0]`."""
 
 
 class Purpose(StrEnum):
@@ -44,6 +48,10 @@ class ModelRequest(BaseModel):
     messages: tuple[Message, ...]
     tools: tuple[ToolSpec, ...] = ()
     max_output_tokens: int | None = Field(default=None, ge=1)
+    model: str = Field(default="", max_length=200)
+    """One of the Profile's `model.choices` by name, asked instead of its own; one that it does not offer is not asked."""
+    passed_over: tuple[PlaceName, ...] = Field(default=(), max_length=8)
+    """Models of the Profile that answered this with nothing, by `Finish.place`: somebody else is asked, or nobody."""
 
 
 class FinishReason(StrEnum):
@@ -125,6 +133,8 @@ class Finish(_Event):
     model: str = ""
     context_window: int = 0
     """Tokens that this model can read; 0 when nobody knows."""
+    place: str = ""
+    """Where in the Profile this model stands."""
 
 
 class ModelError(_Event):

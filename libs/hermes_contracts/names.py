@@ -105,6 +105,11 @@ def media_id(data: bytes) -> str:
     return "m" + base64.b32encode(hashlib.sha256(data).digest()).decode().lower()[:25]
 
 
+def file_id(turn: str, name: str) -> str:
+    """Derive the id of a file that goes with a turn's answer: one name is one file."""
+    return "f" + _hash("file", turn, name)[:25]
+
+
 def object_name(*parts: str, limit: int = MAX_NAME) -> str:
     """Make one DNS label of free text: readable start, hash at the end, at most `limit` characters."""
     readable = re.sub(r"[^a-z0-9]+", "-", "-".join(parts).lower()).strip("-")
@@ -133,6 +138,8 @@ def workspace_name(session: str) -> str:
     return f"{session}-workspace"
 
 
+HOME_CHANNEL = "home"
+"""Channel of targets that mean a person's home: account is the person, chat a platform or nothing."""
 CRON_CHANNEL = "cron"
 """Channel of scheduled runs: account is the UID of the HermesCronJob, chat and update id name the run."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pydantic import BaseModel, ConfigDict
 
 from hermes_contracts import PROTOCOL_VERSION
+from hermes_contracts.crd.channels import ChannelRules
 from hermes_contracts.names import DnsLabel, ObjectName
 
 
@@ -19,11 +20,17 @@ class ProfileProjection(BaseModel):
     name: ObjectName
     model: str
     provider: str
+    choices: tuple[str, ...] = ()
+    """Other models that people may choose for a conversation, by name."""
     ready: bool
     message: str
     """Why it is not ready, in words for the person who asks."""
+    channels: tuple[ChannelRules, ...] = ()
+    """Who may use it where."""
     approvers: tuple[str, ...] = ()
     """People who may answer an agent's questions for others."""
+    approvals: str = ""
+    """`spec.approvals.mode`; empty from an operator that does not say."""
     created_at: float
     """Seconds since the epoch."""
 

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
-ApiMode = Literal["chat_completions", "responses", "anthropic_messages", "bedrock_converse", "codex_app_server"]
+WireFormat = Literal["chat_completions", "responses", "anthropic_messages", "bedrock_converse"]
+ApiMode = Literal[WireFormat, "codex_app_server"]
+"""`codex_app_server` is no format of a provider's: the main model's turns are handed to a program in the sandbox."""
 
 
 @dataclass(frozen=True)
 class BuiltInProvider:
     """`base_url` may hold `{region}`, which the provider's Secret names."""
 
-    api_mode: ApiMode
+    api_mode: WireFormat
     base_url: str
 
 
@@ -30,7 +32,7 @@ _CHAT = {
 }
 
 SCRIPTED = "scripted"
-CODEX = "codex"
+CODEX_MODE: Final = "codex_app_server"
 
 BUILT_IN: dict[str, BuiltInProvider] = {
     "openai": BuiltInProvider("chat_completions", "https://api.openai.com/v1"),
@@ -38,6 +40,5 @@ BUILT_IN: dict[str, BuiltInProvider] = {
     "bedrock": BuiltInProvider("bedrock_converse", "https://bedrock-runtime.{region}.amazonaws.com"),
     **{name: BuiltInProvider("chat_completions", url) for name, url in _CHAT.items()},
     SCRIPTED: BuiltInProvider("chat_completions", ""),
-    CODEX: BuiltInProvider("codex_app_server", ""),
 }
-"""`scripted` is the installation's own model; `codex` runs in the sandbox: neither has an address or a key."""
+"""`scripted` is the installation's own model: it has neither address nor key."""

@@ -18,6 +18,7 @@ WAKE = "hermes.wake"
 EVENTS_STREAM = "HERMES_EVENTS"
 OUT_STREAM = "HERMES_OUT"
 DEAD_STREAM = "HERMES_DEAD"
+PIECES_STREAM = "HERMES_PIECES"
 IN_STREAMS = tuple(f"HERMES_IN_{n}" for n in range(IN_STREAM_COUNT))
 
 PROFILES_BUCKET = "hermes-profiles"
@@ -28,7 +29,7 @@ RESPONSES_BUCKET = "hermes-responses"
 """Which message a response of OpenAI's Responses API is, and its metadata; entries live for 30 days."""
 
 CONVERSATIONS_BUCKET = "hermes-conversations"
-"""Which message began the present conversation of a place in a chat; entries stay."""
+"""Which message began the present conversation of a place in a chat, and who is reached as whom; entries stay."""
 PREVIEWS_BUCKET = "hermes-previews"
 """Which message of a chat shows an answer that is still being written; entries live for a day."""
 
@@ -117,6 +118,11 @@ def agent_store(sid: str, epoch: int, method: str) -> str:
     return f"hermes.store.{sid}.{epoch}.{method}"
 
 
+def piece(sid: str, name: str) -> str:
+    """Subject of a kept piece of a session's files; only the store writes and reads there."""
+    return f"hermes.piece.{sid}.{name}"
+
+
 def warm_hello(uid: str) -> str:
     """What a pod that waits for a session says of itself."""
     return f"hermes.warm.hello.{uid}"
@@ -130,6 +136,11 @@ def warm_claim(uid: str) -> str:
 def jobs(role: str, method: str) -> str:
     """Subject of a request about HermesCronJobs by one of our services; the operator that leads answers."""
     return f"hermes.jobs.{role}.{method}"
+
+
+def agent_jobs(sid: str, epoch: int | str, method: str) -> str:
+    """Subject of the same by an agent; the server lets no other session publish here."""
+    return f"hermes.jobs.{sid}.{epoch}.{method}"
 
 
 def service_store(role: str, method: str) -> str:

@@ -99,7 +99,7 @@ Handler = Callable[[Caller, BaseModel], Awaitable[BaseModel | Encoded]]
 def parse_subject(subject: str) -> tuple[Caller, str] | None:
     """Return the caller and the method's name, or None for a subject that is none of ours."""
     tokens = subject.split(".")
-    if len(tokens) == 5 and tokens[:2] == ["hermes", "store"] and tokens[3].isdigit():
+    if len(tokens) == 5 and tokens[:2] in (["hermes", "store"], ["hermes", "jobs"]) and tokens[3].isdigit():
         return Caller("agent", tokens[2], int(tokens[3])), tokens[4]
     if len(tokens) == 4 and tokens[:2] in (["hermes", "svc"], ["hermes", "jobs"]):
         return Caller(tokens[2]), tokens[3]
@@ -201,6 +201,16 @@ class RpcServer:
 def agent_store_client(bus: Client, sid: str, epoch: int, *, patience_seconds: float = 120.0) -> StoreClient:
     """Return the store as the agent of one session and epoch calls it."""
     return StoreClient(bus, lambda method: subjects.agent_store(sid, epoch, method), patience_seconds=patience_seconds)
+
+
+def agent_jobs_client(bus: Client, sid: str, epoch: int, *, patience_seconds: float = 15.0) -> StoreClient:
+    """Return the operator's jobs as the agent of one session and epoch calls them."""
+    return StoreClient(
+        bus,
+        lambda method: subjects.agent_jobs(sid, epoch, method),
+        patience_seconds=patience_seconds,
+        server="the operator",
+    )
 
 
 def service_store_client(bus: Client, role: str, *, patience_seconds: float = 10.0) -> StoreClient:

@@ -33,7 +33,7 @@ from hermes_operator.reconcile.profile import (
 from hermes_operator.reconcile.provider_secrets import SecretState, uses
 from hermes_operator.secret_watch import SecretWatch
 from hermes_operator.spending import Spending
-from hermes_operator.state import Key, Shared, pool_key, session_key
+from hermes_operator.state import Key, Shared, pool_key, profile_key, session_key
 
 log = structlog.get_logger()
 
@@ -82,8 +82,21 @@ class ProfilePass:
             asleep_sessions=len(sessions) - live,
             warm_pods=self._warm_pods(view),
             policies=await self._ensure_policies(view.namespace),
+            rivals=tuple(
+                (other.created_at, other.name, other.spec.channels) for other in self._claimants(view.namespace, view.name)
+            ),
             spend=self.spending.of(view.namespace, view.name),
         )
+
+    def _claimants(self, namespace: str, but: str) -> list[ProfileView]:
+        """Return the other Profiles of a namespace that claim chats."""
+        profiles = self.shared.cache.profiles.all()
+        same = (other for other in profiles if other.namespace == namespace and other.name != but)
+        return [other for other in same if other.spec.channels and not other.deleting]
+
+    def _look_at_claimants(self, namespace: str, but: str) -> None:
+        for other in self._claimants(namespace, but):
+            self.shared.queue.add(profile_key(other.namespace, other.name))
 
     def _warm_pods(self, view: ProfileView) -> int:
         """Count the pods that have started everything and may become a session of this Profile."""
@@ -122,7 +135,10 @@ class ProfilePass:
             name = projections.key(view.namespace, view.name)
             if self.shared.projections.get(name) != plan.projection:
                 await self.bus.put_projection(plan.projection)
+                before = self.shared.projections.get(name)
                 self.shared.projections[name] = plan.projection
+                if plan.projection.channels != (before.channels if before is not None else ()):
+                    self._look_at_claimants(view.namespace, view.name)
         if plan.verdict is not None and self.shared.verdicts.get((view.namespace, view.name)) != plan.verdict:
             self.shared.verdicts[(view.namespace, view.name)] = plan.verdict
             self._look_at_sessions(view.namespace, view.name)
@@ -154,7 +170,9 @@ class ProfilePass:
     async def _gone(self, key: Key) -> None:
         name = projections.key(key.namespace, key.name)
         await self.bus.delete_projection(name)
-        self.shared.projections.pop(name, None)
+        gone = self.shared.projections.pop(name, None)
+        if gone is not None and gone.channels:
+            self._look_at_claimants(key.namespace, key.name)
         if self.shared.verdicts.pop((key.namespace, key.name), None) is not None:
             self._look_at_sessions(key.namespace, key.name)
             self.shared.queue.add(pool_key(key.namespace))

@@ -111,13 +111,14 @@ class FileReader(Stream):
 
 
 class FileWriter(Stream):
-    """Receives a file beside its final place and moves it there when it is whole and on disk."""
+    """Receives a file beside its final place and moves it there when it is whole, and on disk unless `sync` is false."""
 
     def __init__(self, connection: Connection, stream: int, path: str, request: Json) -> None:
         super().__init__(connection, stream)
         self.guard = connection.daemon.guard
         self.path = path
         self.written = 0
+        self.sync = field(request, "sync", bool, True)
         mode = number(request, "mode", None, 0, 0o7777)
         info = quietly(os.stat, path)
         if info and stat.S_ISDIR(info.st_mode):
@@ -171,11 +172,13 @@ class FileWriter(Stream):
         def commit() -> None:
             folder = os.open(os.path.dirname(self.path), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             try:
-                os.fsync(fd)
+                if self.sync:
+                    os.fsync(fd)
                 if self.nameless:  # Python asks for AT_SYMLINK_FOLLOW only when a directory is given
                     os.link("/proc/self/fd/%d" % fd, self.temporary, src_dir_fd=folder, follow_symlinks=True)
                 os.rename(self.temporary, self.path)
-                quietly(os.fsync, folder)
+                if self.sync:
+                    quietly(os.fsync, folder)
             except OSError:
                 quietly(os.unlink, self.temporary)
                 raise

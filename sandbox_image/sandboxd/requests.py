@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 
+from sandboxd.archive import checked_entries, put
 from sandboxd.command import Command
 from sandboxd.files import FileReader, FileWriter, Stream
 from sandboxd.kernel import TAG
@@ -53,7 +54,7 @@ class Requests:
     def dispatch(self, connection: Connection, stream: int, request: Json) -> None:
         """Start what a request asks for."""
         operation = request.get("op")
-        if operation in ("exec", "search"):
+        if operation in ("exec", "search", "tree"):
             self.execute(connection, stream, request)
         elif operation == "read":
             reader = FileReader(connection, stream, self.paths.resolve(request.get("path")), request)
@@ -62,7 +63,7 @@ class Requests:
         elif operation == "write":
             writer = FileWriter(connection, stream, self.paths.resolve(request.get("path")), request)
             connection.streams[stream] = writer
-        elif operation in ("stat", "list", "mkdir", "remove", "move"):
+        elif operation in ("stat", "list", "mkdir", "remove", "move", "settle"):
             work = self.file_work(operation, request)
             connection.streams[stream] = Stream(connection, stream)
             self.loop.in_thread(work, lambda value, error: connection.answer(stream, value, error))
@@ -75,6 +76,9 @@ class Requests:
 
     def file_work(self, operation: str, request: Json) -> Callable[[], Json]:
         """The blocking part of a small file operation."""
+        if operation == "settle":
+            entries = checked_entries(request)
+            return lambda: put(self.paths, entries)
         given = request.get("path")
         if operation == "stat":
             path = self.paths.resolve(given, field(request, "follow", bool, True))
@@ -139,6 +143,8 @@ class Requests:
         if request["op"] == "search":
             path = self.paths.resolve(request.get("path") or ".")
             return [sys.executable, "-I", "-S", self.daemon.program, "--search", json.dumps(dict(request, path=path))]
+        if request["op"] == "tree":
+            return [sys.executable, "-I", "-S", self.daemon.program, "--tree", self.paths.workspace]
         text, argv = field(request, "command", str), field(request, "argv", list)
         if (text is None) == (argv is None):
             raise Refused("invalid", "give either command or argv")

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from hermes_contracts.names import ANNOTATION_RUN_NOW, API_VERSION
+from hermes_contracts.names import ANNOTATION_RUN_NOW, API_VERSION, LABEL_JOB_OWNER, job_owner_label
 from release.kubectl import Object, apply, get, get_all, kubectl, until
-from tests.e2e.framework.installation import namespace_of
+from tests.e2e.framework.installation import Script, namespace_of, profile
+from tests.e2e.framework.person import Person
 from tests.e2e.framework.sessions import events_of
 
 STORY = "cron"
@@ -69,3 +70,26 @@ async def test_a_failing_script_without_an_agent_is_a_failed_run() -> None:
     await apply(job("broken", run_now="1", noAgent=True, script="echo no disk; exit 3"))
     status = await ended("broken")
     assert (status["lastRun"]["outcome"], status["lastRun"]["reason"]) == ("Failed", "script_failed")
+
+
+async def test_an_agent_keeps_a_job_for_the_person_it_talks_to() -> None:
+    await apply(profile(STORY, toolsets=["terminal", "file", "cronjob"]))
+    made = {"action": "create", "schedule": "0 0 1 1 *", "prompt": "Wish a happy new year.", "name": "New Year"}
+    steps = (
+        {"calls": [{"name": "cronjob_manage", "arguments": made}]},
+        {"calls": [{"name": "cronjob_manage", "arguments": {"action": "run", "job_id": "new year"}}]},
+        {"say": "It is kept, and runs now."},
+    )
+
+    async def observed() -> bool:
+        body = await get("profile", "default", NAMESPACE) or {}
+        return bool(body.get("status", {}).get("observedGeneration") == body.get("metadata", {}).get("generation"))
+
+    await until("the operator to know the toolset", observed)
+    async with Person(STORY) as ann:
+        assert await ann.say("schedules", Script(steps).text()) == "It is kept, and runs now."
+    [mine] = await get_all("hermescronjobs", NAMESPACE, f"{LABEL_JOB_OWNER}={job_owner_label(f'ann@{STORY}')}")
+    assert mine["spec"]["prompt"] == "Wish a happy new year."
+    status = await ended(mine["metadata"]["name"])
+    assert status["lastRun"]["outcome"] == "Succeeded"
+    await kubectl("delete", "hermescronjob", mine["metadata"]["name"], "-n", NAMESPACE)

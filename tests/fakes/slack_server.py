@@ -38,12 +38,19 @@ class FakeSlack:
     calls: list[tuple[str, dict[str, Any], float]] = field(default_factory=list)
     faults: dict[str, deque[Fault]] = field(default_factory=dict)
     retry_after: int = 1
+    scopes: tuple[str, ...] = (
+        "app_mentions:read", "channels:history", "chat:write", "commands", "files:read", "files:write", "groups:history",
+        "im:history", "users:read",
+    )  # fmt: skip
+    """Rights of the app."""
     released: asyncio.Event = field(default_factory=asyncio.Event)
     edits: dict[str, list[str]] = field(default_factory=dict)
     """Texts that each message had, by time, its first one included."""
     url: str = ""
     files: dict[str, bytes] = field(default_factory=dict)
     """By id; served to who shows the bot's token."""
+    uploads: dict[str, tuple[str, bytes]] = field(default_factory=dict)
+    """Name and bytes by id, of files that the app was given an address for."""
     sockets: FakeSockets | None = None
     """Set: the app may open connections."""
     _times: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
@@ -54,7 +61,8 @@ class FakeSlack:
 
     def texts(self, channel: str, thread: str | None = None) -> list[str]:
         """Return what the app has written in a channel, or a thread of it."""
-        return [m["text"] for m in self.written(channel) if thread is None or m.get("thread_ts", "") == thread]
+        shown = [m for m in self.written(channel) if "files" not in m]
+        return [m["text"] for m in shown if thread is None or m.get("thread_ts", "") == thread]
 
     def written(self, channel: str) -> list[dict[str, Any]]:
         return [m for m in self.channels.get(channel, []) if m.get("user") == BOT]
@@ -90,7 +98,20 @@ class FakeSlack:
         answer = act(arguments)
         if fault == "hang_after":
             await self.released.wait()
-        return _cut() if fault == "lost_after" else JSONResponse(answer)
+        return _cut() if fault == "lost_after" else JSONResponse(answer, headers={"X-OAuth-Scopes": ",".join(self.scopes)})
+
+    async def upload(self, request: Request) -> Response:
+        """Take the bytes of a file at the address that was given for it."""
+        waiting = self.faults.get("upload")
+        fault = waiting.popleft() if waiting else None
+        if fault == "server_error":
+            return Response(status_code=503)
+        if fault == "lost_before":
+            return _cut()
+        identity = request.path_params["file"]
+        assert "authorization" not in request.headers
+        self.uploads[identity] = (self.uploads[identity][0], await request.body())
+        return Response(f"OK - {len(self.uploads[identity][1])}")
 
     async def download(self, request: Request) -> Response:
         """Serve a file; who may not is led to the front page, as Slack does."""
@@ -106,7 +127,10 @@ class FakeSlack:
         return {"id": identity, "name": name, "size": len(data), "url_private_download": address}
 
     def do_auth_test(self, _: dict[str, Any]) -> dict[str, Any]:
-        return {"ok": True, "team_id": TEAM, "user_id": BOT}
+        return {"ok": True, "team_id": TEAM, "user_id": BOT, "bot_id": "B0BOT"}
+
+    def do_bots_info(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        return {"ok": True, "bot": {"id": arguments["bot"], "app_id": APP}}
 
     def do_apps_connections_open(self, _: dict[str, Any]) -> dict[str, Any]:
         return {"ok": True, "url": self.sockets.url} if self.sockets else {"ok": False, "error": "not_allowed_token_type"}
@@ -123,6 +147,29 @@ class FakeSlack:
         self.channels[arguments["channel"]].append(message)
         self.edits[message["ts"]] = [message["text"]]
         return {"ok": True, "channel": arguments["channel"], "ts": message["ts"], "message": message}
+
+    def do_files_getUploadURLExternal(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        identity = f"F{next(self._times):08d}"
+        self.uploads[identity] = (arguments["filename"], b"")
+        return {"ok": True, "upload_url": f"{self.url.removesuffix('api/')}upload/{identity}", "file_id": identity}
+
+    def do_files_completeUploadExternal(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        (asked,) = json.loads(arguments["files"])
+        name, data = self.uploads[asked["id"]]
+        if not data:
+            return {"ok": False, "error": "file_not_found"}
+        if arguments["channel_id"] not in self.channels:
+            return {"ok": False, "error": "channel_not_found"}
+        file = {"id": asked["id"], "name": name, "title": asked["title"], "size": len(data)}
+        message = {"type": "message", "user": BOT, "text": arguments.get("initial_comment", ""), "ts": self.now()}
+        message |= {"files": [file]} | ({"thread_ts": arguments["thread_ts"]} if arguments.get("thread_ts") else {})
+        self.channels[arguments["channel_id"]].append(message)
+        return {"ok": True, "files": [{"id": asked["id"], "title": asked["title"]}]}
+
+    def sent_files(self, channel: str, thread: str | None = None) -> list[tuple[str, bytes, str]]:
+        """Return the files that the app has posted: name, bytes, and the words with it."""
+        shown = [m for m in self.written(channel) if thread is None or m.get("thread_ts", "") == thread]
+        return [(*self.uploads[file["id"]], m["text"]) for m in shown for file in m.get("files", ())]
 
     def do_chat_update(self, arguments: dict[str, Any]) -> dict[str, Any]:
         found = self._find(arguments)
@@ -243,7 +290,11 @@ async def fake_slack() -> AsyncIterator[FakeSlack]:
     """Run a workspace."""
     slack = FakeSlack()
     app = Starlette(
-        routes=[Route("/api/{method}", slack.handle, methods=["GET", "POST"]), Route("/files/{file}", slack.download)]
+        routes=[
+            Route("/api/{method}", slack.handle, methods=["GET", "POST"]),
+            Route("/files/{file}", slack.download),
+            Route("/upload/{file}", slack.upload, methods=["POST"]),
+        ]
     )
     async with serve(app, "127.0.0.1", 0, shutdown_seconds=0) as port:
         slack.url = f"http://127.0.0.1:{port}/api/"

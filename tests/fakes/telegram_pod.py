@@ -11,14 +11,14 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from hermes_gateway.gateway.web.server import serve
-from tests.fakes.telegram_server import FakeTelegram, TelegramPerson, routes
+from tests.fakes.telegram_server import FakeTelegram, Json, TelegramPerson, routes
 
 
 def build(telegram: FakeTelegram) -> Starlette:
     """Return the Bot API, `GET /state` and `POST /act`."""
 
     async def state(_: Request) -> Response:
-        return JSONResponse({"chats": {str(chat): told for chat, told in telegram.chats.items()}})
+        return JSONResponse({"chats": {str(chat): [_shown(m) for m in told] for chat, told in telegram.chats.items()}})
 
     async def act(request: Request) -> Response:
         order: dict[str, Any] = await request.json()
@@ -28,6 +28,14 @@ def build(telegram: FakeTelegram) -> Starlette:
         return JSONResponse({"said": said})
 
     return Starlette(routes=[*routes(telegram), Route("/state", state), Route("/act", act, methods=["POST"])])
+
+
+def _shown(message: Json) -> Json:
+    """Return a message with the bytes of its file as text."""
+    if "posted" not in message:
+        return message
+    kind, name, data, caption = message["posted"]
+    return {**message, "posted": [kind, name, data.decode("latin-1"), caption]}
 
 
 async def run(port: int) -> None:

@@ -11,6 +11,8 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from email.parser import BytesParser
+from email.policy import HTTP
 from typing import Any, Literal
 
 import httpx
@@ -40,6 +42,8 @@ class FakeTelegram:
     calls: list[tuple[str, Json, float]] = field(default_factory=list)
     faults: dict[str, deque[Fault]] = field(default_factory=dict)
     webhook: Json = field(default_factory=dict)
+    post_failure: Json = field(default_factory=dict)
+    """What it says of a post that failed: `last_error_date`, `last_error_message`."""
     commands: list[Json] = field(default_factory=list)
     answered: list[str] = field(default_factory=list)
     """Presses whose waiting sign was ended."""
@@ -59,7 +63,12 @@ class FakeTelegram:
 
     def texts(self, chat: int, topic: int | None = None) -> list[str]:
         """Return what the bot has written in a chat, as people read it."""
-        return [m["text"] for m in self.written(chat) if topic is None or m.get("message_thread_id") == topic]
+        shown = [m for m in self.written(chat) if "text" in m]
+        return [m["text"] for m in shown if topic is None or m.get("message_thread_id") == topic]
+
+    def sent_files(self, chat: int) -> list[tuple[str, str, bytes, str]]:
+        """Return the files that the bot has posted: `photo` or `document`, name, bytes, caption."""
+        return [m["posted"] for m in self.written(chat) if "posted" in m]
 
     def written(self, chat: int) -> list[Json]:
         return [m for m in self.chats.get(chat, []) if m["from"]["id"] == BOT_ID]
@@ -103,6 +112,12 @@ class FakeTelegram:
         self._news.set()
         return True
 
+    def do_getWebhookInfo(self, _: Json) -> Json:
+        return {
+            "url": self.webhook.get("url", ""), "has_custom_certificate": False, "pending_update_count": len(self.updates),
+            **self.post_failure,
+        }  # fmt: skip
+
     def do_deleteWebhook(self, _: Json) -> bool:
         self.webhook = {}
         return True
@@ -138,6 +153,29 @@ class FakeTelegram:
         if arguments.get("reply_markup"):
             message["reply_markup"] = arguments["reply_markup"]
         self.chats[chat].append(message)
+        return message
+
+    def do_sendDocument(self, arguments: Json) -> Any:
+        return self._post_file("document", arguments)
+
+    def do_sendPhoto(self, arguments: Json) -> Any:
+        if "panorama" in arguments["photo"][0]:
+            return _error(400, "Bad Request: PHOTO_INVALID_DIMENSIONS")
+        return self._post_file("photo", arguments)
+
+    def _post_file(self, kind: str, arguments: Json) -> Any:
+        chat = int(arguments["chat_id"])
+        if chat in self.blocked:
+            return _error(403, "Forbidden: bot was blocked by the user")
+        name, data = arguments[kind]
+        message: Json = {
+            "message_id": next(self._numbers), "date": int(time.time()), "chat": _chat(chat),
+            "from": {"id": BOT_ID, "is_bot": True, "first_name": "Hermes", "username": USERNAME},
+            "caption": arguments.get("caption", ""),
+        }  # fmt: skip
+        if arguments.get("message_thread_id"):
+            message |= {"message_thread_id": int(arguments["message_thread_id"]), "is_topic_message": True}
+        self.chats[chat].append({**message, "posted": (kind, name, data, message["caption"])})
         return message
 
     def do_editMessageText(self, arguments: Json) -> Any:
@@ -311,6 +349,8 @@ def _readable(arguments: Json) -> str | Response:
 
 async def _arguments(request: Request) -> Json:
     found: Json = dict(request.query_params)
+    if request.headers.get("content-type", "").startswith("multipart/"):
+        return {**found, **_parts(request.headers["content-type"], await request.body())}
     body = await request.body()
     if request.headers.get("content-type", "").startswith("application/json"):
         found.update(json.loads(body or b"{}"))
@@ -318,6 +358,21 @@ async def _arguments(request: Request) -> Json:
         form = dict(httpx.QueryParams(body.decode()).items())
         found.update({name: json.loads(value) if name in _STRUCTURED else value for name, value in form.items()})
     return found
+
+
+def _parts(content_type: str, body: bytes) -> Json:
+    """Read a form with files: a file is its name and bytes; `attach://x` stands for the part x."""
+    message = BytesParser(policy=HTTP).parsebytes(f"Content-Type: {content_type}\r\n\r\n".encode() + body)
+    found: Json = {}
+    for part in message.iter_parts():
+        name, data = str(part.get_param("name", header="content-disposition")), part.get_payload(decode=True)
+        assert isinstance(data, bytes)
+        filename = part.get_filename()
+        found[name] = (filename, data) if filename else data.decode()
+    return {
+        name: found[value.removeprefix("attach://")] if isinstance(value, str) and value.startswith("attach://") else value
+        for name, value in found.items()
+    }
 
 
 _STRUCTURED = ("commands", "reply_markup", "allowed_updates", "link_preview_options")

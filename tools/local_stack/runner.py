@@ -17,6 +17,7 @@ from nats.errors import Error as NatsError
 
 from hermes_contracts import agent_config, store_api, subjects
 from hermes_contracts.agent_config import AgentConfig
+from hermes_contracts.crd.profile import ProfileSpec
 from hermes_contracts.envelopes import Drain, Route, Wake
 from hermes_contracts.errors import HermesError
 from hermes_operator.build.facts import Epoch, HostAddress, Installation
@@ -122,9 +123,12 @@ class LocalRunner:
     async def _start(self, route: Route, epoch: int) -> LocalSession:
         stack, sid = self._stack, route.sid
         home = stack.folder / "sessions" / sid
-        workspace, folder = home / "workspace", home / str(epoch)
-        workspace.mkdir(parents=True, exist_ok=True)
-        folder.mkdir()
+        folder = home / str(epoch)
+        # An emptyDir: gone with the pod. What keeps its files otherwise is the store.
+        archive = self._spec(route).sandbox.workspace.kind == "Archive"
+        workspace = folder / "workspace" if archive else home / "workspace"
+        folder.mkdir(parents=True)
+        workspace.mkdir(exist_ok=True)
         socket = _short_socket()
         config = self._config(route, epoch, socket, workspace)
         (folder / agent_config.CONFIG_FILE).write_text(config.model_dump_json())
@@ -149,10 +153,13 @@ class LocalRunner:
         await agent.start()
         return LocalSession(route, epoch, sandbox, agent, socket)
 
+    def _spec(self, route: Route) -> ProfileSpec:
+        return next(p.spec for p in self._stack.profiles if p.name == route.profile)
+
     def _config(self, route: Route, epoch: int, socket: Path, workspace: Path) -> AgentConfig:
         """Return what an agent of a pod would read, with the paths that it has here."""
         stack = self._stack
-        spec = next(p.spec for p in stack.profiles if p.name == route.profile)
+        spec = self._spec(route)
         installation = Installation(
             namespace=NAMESPACE,
             agent_image="",

@@ -121,6 +121,7 @@ def _write_keys(folder: Path, keys: BusKeys, api_key: str, webhooks: tuple[Webho
         owner="dev",
         namespace=NAMESPACE,
         profiles=("default",),
+        scopes=("chat", "sessions", "jobs"),
     )
     other = record.model_copy(
         update={"id": "other", "owner": "other", "sha256": hashlib.sha256(f"{api_key}-other".encode()).hexdigest()}
@@ -183,6 +184,7 @@ def _services(folder: Path, database: servers.Database, ports: dict[str, int]) -
         "API_KEYS_FILE": folder / "keys.json",
         "WEBHOOKS_FILE": folder / "webhooks.json",
         "SLACK_FILE": folder / "slack.json",
+        "TELEGRAM_FILE": folder / "telegram.json",
         "SIGNING_SEED_FILE": folder / "signing.seed",
     }
     return [
@@ -207,8 +209,11 @@ async def _publish_profiles(client: Client, profiles: tuple[LocalProfile, ...]) 
             name=profile.name,
             model=profile.spec.model.name,
             provider=profile.spec.model.provider,
+            choices=tuple(choice.name for choice in profile.spec.model.choices),
             ready=True,
             message="",
+            approvers=profile.spec.approvals.approvers,
+            approvals=profile.spec.approvals.mode,
             created_at=time.time(),
         )
         await bucket.put(projection.key(NAMESPACE, profile.name), entry.model_dump_json().encode())

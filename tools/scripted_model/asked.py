@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from scripted_model.turns import Format, Json, as_list, as_object, tools_of, turns_of
 
 __all__ = ["Asked", "BadRequest", "Format", "Json", "parse", "prefix_hashes"]
+
+_APPROVED = re.compile(r"^\[approved [a-z ]{1,20}, [2-7][a-z2-7]{7}\]", re.MULTILINE)
+_DENIED = re.compile(r"^\[denied, [2-7][a-z2-7]{7}\]", re.MULTILINE)
 
 
 class BadRequest(ValueError):
@@ -18,7 +22,11 @@ class BadRequest(ValueError):
 
 @dataclass(frozen=True)
 class Asked:
-    """One request. `step` counts the assistant's messages since the person spoke last."""
+    """One request. `step` counts the assistant's messages since the person spoke last.
+
+    A person's yes or no to an approval is not spoken: what he said before it goes on. Then neither the question counts nor
+    the approved call, which the agent has put there.
+    """
 
     format: Format
     model: str
@@ -31,6 +39,9 @@ class Asked:
     calls: Sequence[tuple[str, str]]
     """Name and argument text of the calls made since the person spoke last."""
     results: Sequence[str]
+    """What came of calls since the person spoke, or approved, last."""
+    denied: bool
+    """The person's last word was a no to an approval."""
     conversation: str
     """Hash of everything up to what the person said last."""
     digest: str
@@ -49,8 +60,12 @@ def parse(body: bytes, kind: Format, *, model: str | None = None, stream: bool |
     turns = turns_of(data, kind)
     if not turns:
         raise BadRequest("messages: at least one message is required")
-    last = max((n for n, turn in enumerate(turns) if turn.speaker == "person"), default=-1)
+    people = [n for n, turn in enumerate(turns) if turn.speaker == "person"]
+    last = max((n for n in people if not _answers(turns[n].text)), default=-1)
+    answered = [n for n in people if n > last]
     since = turns[last + 1 :]
+    approved = sum(_APPROVED.search(turns[n].text) is not None for n in answered)
+    played = sum(turn.speaker == "model" for turn in since) - len(answered) - approved
     system = data.get("instructions") if kind == "responses" else data.get("system")
     return Asked(
         format=kind,
@@ -58,15 +73,20 @@ def parse(body: bytes, kind: Format, *, model: str | None = None, stream: bool |
         stream=bool(data.get("stream")) if stream is None else stream,
         include_usage=kind != "openai" or bool(as_object(data.get("stream_options")).get("include_usage")),
         text=turns[last].text if last >= 0 else "",
-        step=sum(turn.speaker == "model" for turn in since),
+        step=max(0, played),
         tools=tools_of(data, kind),
         calls=[call for turn in since for call in turn.calls],
-        results=[result for turn in since for result in turn.results],
+        results=[result for turn in turns[(people[-1] if people else -1) + 1 :] for result in turn.results],
+        denied=bool(answered) and _DENIED.search(turns[people[-1]].text) is not None,
         conversation=hashlib.sha256(_bytes([system, [turn.raw for turn in turns[: last + 1]]])).hexdigest(),
         digest=hashlib.sha256(body).hexdigest(),
         size=len(body),
         body=data,
     )
+
+
+def _answers(text: str) -> bool:
+    return _APPROVED.search(text) is not None or _DENIED.search(text) is not None
 
 
 def _bytes(value: object) -> bytes:

@@ -40,6 +40,8 @@ def talk(asked: Asked) -> Step:
             say=f"Running `{command}`.",
             calls=(Call(name=TERMINAL, arguments={_parameter(asked): command}),),
         )
+    if asked.denied:
+        return Step(say=f"As you say: I do not run `{command}`.")
     output = "\n".join(asked.results).strip()
     if not output:
         return Step(say=f"I ran `{command}`. It printed nothing.")

@@ -6,7 +6,7 @@ import asyncio
 import random
 from collections.abc import Sequence
 
-from hermes_agent.loop.judge import Accepted, Ladder, Setting
+from hermes_agent.loop.judge import Accepted, Ladder, Setting, empty_answer
 from hermes_agent.loop.limits import Limits
 from hermes_agent.loop.liveness import Pulse
 from hermes_agent.loop.outcome import TurnFailed
@@ -16,7 +16,7 @@ from hermes_agent.loop.state import Turn
 from hermes_agent.model.base import ModelCall, ModelClient, encode
 from hermes_agent.model.collect import Answer, Collector, ModelFailed, gather
 from hermes_contracts.conversation import Message, Role
-from hermes_contracts.errors import HermesError
+from hermes_contracts.errors import ErrorCode, HermesError
 
 MAX_OVERFLOWS = 3
 """Times that one answer's request may turn out too large and be made smaller."""
@@ -47,6 +47,7 @@ class Asker:
             after_tools=turn.transcript.last_role is Role.TOOL,
             has_tools=turn.transcript.tools != b"[]" and not scaffold,
             fallback=turn.fallback,
+            passed_over=turn.passed_over,
         )
         ladder = Ladder(self._limits, setting)
         extra = scaffold
@@ -64,6 +65,9 @@ class Asker:
                 return verdict
             if not verdict.keeps_text:
                 self._void(turn)
+            turn.passed_over = ladder.passed_over
+            if verdict.notice:
+                self._deltas.emit("notice", text=verdict.notice)
             extra = (*scaffold, *verdict.scaffold)
             if verdict.pause_seconds:
                 await turn.stop.race(asyncio.sleep(verdict.pause_seconds))
@@ -75,7 +79,7 @@ class Asker:
         while True:
             collector = Collector(lambda kind, text: self._piece(turn, kind, text))
             try:
-                events = self._model.stream(self._request(turn, extra, ladder.max_output_tokens))
+                events = self._model.stream(self._request(turn, extra, ladder))
                 return await turn.stop.race(gather(events, collector))
             except HermesError as error:
                 if error.code in OVERFLOWS and overflows < MAX_OVERFLOWS:
@@ -89,12 +93,14 @@ class Asker:
                     partial = ladder.partial(collector.text_so_far(), verdict.sentence) if keeps_partial(error) else None
                     if partial is not None:
                         return partial
+                    if ladder.passed_over and isinstance(error, ModelFailed) and error.code is not ErrorCode.BUDGET:
+                        raise empty_answer() from error
                     raise TurnFailed(verdict.reason, verdict.sentence) from error
             self._void(turn)
             self._deltas.emit("notice", text=TRY_AGAIN)
             await turn.stop.race(asyncio.sleep(verdict))
 
-    def _request(self, turn: Turn, extra: Sequence[Message], max_output_tokens: int | None) -> ModelCall:
+    def _request(self, turn: Turn, extra: Sequence[Message], ladder: Ladder) -> ModelCall:
         transcript = turn.transcript
         return ModelCall(
             turn.turn_id,
@@ -102,8 +108,10 @@ class Asker:
             transcript.system,
             transcript.tools,
             [*transcript.messages, *map(encode, extra)] if extra else transcript.messages,
-            max_output_tokens,
+            ladder.max_output_tokens,
             transcript.conversation,
+            passed_over=ladder.passed_over,
+            model=turn.model,
         )
 
     async def _made_smaller(self, turn: Turn, error: HermesError) -> bool:

@@ -20,6 +20,7 @@ CONTINUE = (
 )
 ANSWER_NOW = "You thought, but gave no answer. Give the answer now."
 DO_IT = "You said what you will do but did nothing. Do it now with your tools, or give the final answer."
+ASK_ANOTHER = "The model gave no answer; another one is asked."
 _REFUSED = "The model declined to answer this."
 _EMPTY = "The model gave an empty answer several times. Please try again or rephrase."
 _THINKING = "The model used its whole output allowance for thinking and gave no answer. Please ask for less at once."
@@ -50,6 +51,8 @@ class Again:
     pause_seconds: float = 0.0
     keeps_text: bool = False
     """What was said so far stays part of the answer."""
+    notice: str = ""
+    """What the person who watches is told."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +63,8 @@ class Setting:
     has_tools: bool = True
     fallback: str = ""
     """What the model had said before calls that only tidied up."""
+    passed_over: tuple[str, ...] = ()
+    """Places of models that had nothing to say in this turn."""
 
 
 class Ladder:
@@ -78,6 +83,7 @@ class Ladder:
         self._empties = 0
         self._intents = 0
         self.max_output_tokens = limits.max_output_tokens
+        self.passed_over = setting.passed_over
 
     def judge(self, answer: Answer) -> Accepted | Again:
         """Return what to do. Raises TurnFailed."""
@@ -154,10 +160,22 @@ class Ladder:
     def _retry_empty(self, answer: Answer) -> Again:
         self._empties += 1
         expensive = answer.usage.cost_nano_usd >= self._limits.expensive_call_nano_usd
-        if self._empties > (1 if expensive else self._limits.max_empty_retries):
-            raise TurnFailed(EndReason.EMPTY_ANSWER, _EMPTY)
+        if self.passed_over or self._empties > (1 if expensive else self._limits.max_empty_retries):
+            return self._ask_another(answer)
         pause = self._limits.empty_pause_seconds * 2 ** (self._empties - 1)
         return Again((), min(pause, self._limits.empty_pause_cap_seconds))
+
+    def _ask_another(self, answer: Answer) -> Again:
+        """Ask the Profile's next model, once each and without a pause: the person has waited for the first one's repeats."""
+        if not answer.place or answer.place in self.passed_over or len(self.passed_over) >= self._limits.max_stand_ins:
+            raise empty_answer()
+        self.passed_over = (*self.passed_over, answer.place)
+        return Again(notice=ASK_ANOTHER)
+
+
+def empty_answer() -> TurnFailed:
+    """Return the end of a turn in which nobody had anything to say."""
+    return TurnFailed(EndReason.EMPTY_ANSWER, _EMPTY)
 
 
 def _thought(reasoning: tuple[ReasoningPart, ...]) -> Message:

@@ -82,6 +82,8 @@ class Limits:
     empty_pause_seconds: float = 5.0
     """Before the first such repeat; doubled each time, at most `empty_pause_cap_seconds`."""
     empty_pause_cap_seconds: float = 60.0
+    max_stand_ins: int = 4
+    """Other models of the Profile that are asked when one has nothing to say: as many as it may name."""
     max_intent_nudges: int = 2
     """Times a model that announces what it will do, and does nothing, is told to do it."""
     stall_seconds: float = 600.0

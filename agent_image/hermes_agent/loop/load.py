@@ -30,6 +30,7 @@ class _Page(StoreModel):
     compactions: int = 0
     context_tokens: int = 0
     context_sequence: int = Field(default=0)
+    undone: int = 0
 
 
 _LOAD = Method(LOAD.name, LOAD.request, _Page, LOAD.callers)
@@ -46,6 +47,7 @@ async def load_transcript(store: Store, conversation: str) -> Transcript:
             transcript.set_prompt(page.prompt)
         transcript.compactions = page.compactions
         transcript.context_tokens = page.context_tokens
+        transcript.undone = page.undone
         for row in page.messages:
             transcript.add(read_row(row.message))
             transcript.sequence = row.sequence

@@ -41,6 +41,8 @@ class EndReason(StrEnum):
     SCRIPT_FAILED = "script_failed"
     RESTRICTION = "restriction"
     """It was to have tools that this agent has not."""
+    PROGRAM_FAILED = "program_failed"
+    """The program that the turn was handed to is missing, died or broke its protocol."""
     INTERNAL_ERROR = "internal_error"
 
 

@@ -14,13 +14,19 @@ INTERRUPTED = (
 NOT_RUN = "Not run: the agent was restarted before this call began."
 
 
-def interrupted_results(calls: Sequence[ToolCallPart], journal: Sequence[JournalEntry]) -> Message:
-    """Return the results of calls whose own were lost: the journal tells those that began from those that did not."""
+def interrupted_results(calls: Sequence[ToolCallPart], journal: Sequence[JournalEntry], note: str = "") -> Message:
+    """Return the results of calls whose own were lost: the journal tells those that began from those that did not.
+
+    `note` is what the platform has to say besides.
+    """
     began = {entry.call_id for entry in journal}
+    more = f"\n{note}" if note else ""
     return Message(
         role=Role.TOOL,
         parts=tuple(
-            ToolResultPart(call_id=call.id, name=call.name, text=INTERRUPTED if call.id in began else NOT_RUN, is_error=True)
+            ToolResultPart(
+                call_id=call.id, name=call.name, text=(INTERRUPTED if call.id in began else NOT_RUN) + more, is_error=True
+            )
             for call in calls
         ),
     )

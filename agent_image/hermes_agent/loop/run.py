@@ -22,9 +22,9 @@ from hermes_agent.loop.outcome import (
     limit_reply,
     stalled_reply,
 )
-from hermes_agent.loop.ports import HandCompaction, Store
+from hermes_agent.loop.ports import HandCompaction, Store, Turns
 from hermes_agent.loop.transcript import Transcript, TranscriptCache
-from hermes_agent.loop.turn import Turn, TurnLoop
+from hermes_agent.loop.turn import Turn
 from hermes_agent.prompt.builder import SessionPrompts
 from hermes_agent.prompt.port import PromptBuilder
 from hermes_agent.stop import Stopped, StopReason, StopSignal
@@ -60,7 +60,7 @@ class TurnRunner:
         self,
         config: AgentConfig,
         store: Store,
-        loop: TurnLoop,
+        loop: Turns,
         tools: dict[str, AnyTool],
         limits: Limits,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
@@ -100,7 +100,8 @@ class TurnRunner:
             conversation = conversation or self._newest
             if not conversation:
                 return NOTHING_TO_COMPACT
-            transcript = self._cache.take(conversation) or await load_transcript(self._store, conversation)
+            # Only a turn that is opened is told what was taken back: whatever is held may be old.
+            transcript = await load_transcript(self._store, conversation)
             if not transcript.messages:
                 return NOTHING_TO_COMPACT
             sentence = await self._by_hand.by_hand(Turn(command_id, 0, transcript, stop), focus)
@@ -115,11 +116,23 @@ class TurnRunner:
         try:
             transcript, is_new = await self._transcript(inbound, opened, stop)
             turn = Turn(
-                opened.turn_id, opened.next_step, transcript, stop, opened.journal, inbound, resumed=opened.attempt > 1
+                opened.turn_id,
+                opened.next_step,
+                transcript,
+                stop,
+                opened.journal,
+                inbound,
+                resumed=opened.attempt > 1,
+                model=opened.model,
             )
-            with self._loop.toolbox.gate.open(turn.turn_id, inbound) if self._loop.toolbox.gate else nullcontext():
-                outcome = await self._outcome(turn, inbound)
-            await self._commit(turn, outcome)
+            gate, offers = self._loop.toolbox.gate, self._loop.toolbox.offers
+            with offers.open(turn.turn_id, begun=opened.next_step > 1) if offers else nullcontext():
+                with (
+                    self._loop.toolbox.answering(inbound),
+                    gate.open(turn.turn_id, inbound) if gate else nullcontext(),
+                ):
+                    outcome = await self._outcome(turn, inbound)
+                await self._commit(turn, outcome, files=offers is not None and offers.any)
         finally:
             timer.cancel()
             watch.cancel()
@@ -157,7 +170,7 @@ class TurnRunner:
             case _:
                 return Outcome("done", EndReason.STOPPED_BY_USER, REPLY_STOPPED)
 
-    async def _commit(self, turn: Turn, outcome: Outcome) -> None:
+    async def _commit(self, turn: Turn, outcome: Outcome, *, files: bool) -> None:
         reply = _bounded(outcome.reply)
         message = Message.assistant(reply if outcome.message is None else _bounded(outcome.message))
         await self._store.call(
@@ -171,6 +184,7 @@ class TurnRunner:
                 reply=reply,
                 silent=outcome.silent,
                 choices=outcome.choices,
+                files=files,
                 usage=turn.usage,
                 context_tokens=turn.context_tokens,
             ),
@@ -180,7 +194,7 @@ class TurnRunner:
 
     async def _transcript(self, inbound: Inbound, opened: OpenTurnReply, stop: StopSignal) -> tuple[Transcript, bool]:
         """Return the conversation, this turn's first row included, and whether this is its first turn."""
-        cached = self._cache.take(inbound.conversation)
+        cached = self._cache.take(inbound.conversation, undone=opened.undone)
         first_row = opened.attempt == 1 and opened.next_step == 1
         if cached is not None and cached.has_prompt and opened.attempt == 1 and opened.next_step <= 1:
             if first_row:

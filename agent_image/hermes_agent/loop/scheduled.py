@@ -9,13 +9,14 @@ from dataclasses import replace
 
 from hermes_agent.loop.limits import Limits
 from hermes_agent.loop.outcome import EndReason, Outcome
-from hermes_agent.loop.ports import Store
+from hermes_agent.loop.ports import Store, Turns
 from hermes_agent.loop.script import ScriptResult, read_script
 from hermes_agent.loop.state import Turn
-from hermes_agent.loop.turn import TurnLoop
 from hermes_agent.prompt.scheduled_message import SILENT, scheduled_message
+from hermes_agent.prompt.skills import read_skills
 from hermes_agent.stop import Stopped, StopReason
 from hermes_agent.tools.executor import Toolbox
+from hermes_agent.tools.registry import toolsets_of_run
 from hermes_agent.tools.sandbox_port import SandboxFailure
 from hermes_contracts.conversation import Message
 from hermes_contracts.envelopes import CronRun, Inbound
@@ -31,11 +32,11 @@ _STOPPED = "The run was stopped."
 class ScheduledRuns:
     """Runs scheduled messages with the same loop as everything else."""
 
-    def __init__(self, store: Store, loop: TurnLoop, toolbox: Toolbox, toolsets: tuple[str, ...], limits: Limits) -> None:
+    def __init__(self, store: Store, loop: Turns, toolbox: Toolbox, toolsets: tuple[str, ...], limits: Limits) -> None:
         self._store = store
         self._loop = loop
         self._toolbox = toolbox
-        self._toolsets = frozenset(toolsets)
+        self._toolsets = toolsets
         self._limits = limits
 
     async def run(self, turn: Turn, inbound: Inbound, run: CronRun) -> Outcome:
@@ -45,13 +46,28 @@ class ScheduledRuns:
             rows = () if turn.step else (scheduled_message(inbound, run),)
             return Outcome("failed", EndReason.RESTRICTION, problem, before=rows)
         try:
-            with self._toolbox.narrowed(run.toolsets):
-                outcome = await self._script_first(turn, inbound, run) if run.script else None
+            with self._toolbox.narrowed(toolsets_of_run(run.toolsets, self._toolsets)):
+                outcome = await self._prepared(turn, inbound, run)
                 return _silenced(outcome or await self._loop.run(turn, inbound))
         except Stopped as stopped:
             if stopped.reason is not StopReason.USER:
                 raise
             return Outcome("failed", EndReason.STOPPED_BY_USER, _STOPPED, silent=True)
+
+    async def _prepared(self, turn: Turn, inbound: Inbound, run: CronRun) -> Outcome | None:
+        """Write the run's message, where that could not be done before; return how the run ended, if it did."""
+        if run.script:
+            return await self._script_first(turn, inbound, run)
+        if run.skills and turn.step == 0:
+            row = await self._message(turn, inbound, run)
+            await self._store.call(APPEND, AppendRequest(turn_id=turn.turn_id, step=turn.step, messages=(row,)))
+            turn.written()
+            turn.transcript.add(row)
+        return None
+
+    async def _message(self, turn: Turn, inbound: Inbound, run: CronRun, output: str | None = None) -> Message:
+        skills = await turn.stop.race(read_skills(self._toolbox.sandbox, run.skills)) if run.skills else ""
+        return scheduled_message(inbound, run, output, skills)
 
     async def _script_first(self, turn: Turn, inbound: Inbound, run: CronRun) -> Outcome | None:
         """Run the script; return how the run ended with it, or None when the model is to go on."""
@@ -61,7 +77,7 @@ class ScheduledRuns:
             if run.no_agent:
                 row = scheduled_message(inbound, run, _INTERRUPTED)
                 return Outcome("failed", EndReason.SCRIPT_FAILED, f"The script failed: {_INTERRUPTED}", before=(row,))
-            await self._write(turn, scheduled_message(inbound, run, _INTERRUPTED))
+            await self._write(turn, await self._message(turn, inbound, run, _INTERRUPTED))
             return None
         await self._write(turn)
         try:
@@ -71,10 +87,9 @@ class ScheduledRuns:
             reply = f"The script could not be run: {failure}"
             return Outcome("failed", EndReason.SCRIPT_FAILED, reply, before=(row,))
         outcome = _after_script(run, result)
-        row = scheduled_message(inbound, run, result.for_agent())
         if outcome is not None:
-            return replace(outcome, before=(row,))
-        await self._write(turn, row)
+            return replace(outcome, before=(scheduled_message(inbound, run, result.for_agent()),))
+        await self._write(turn, await self._message(turn, inbound, run, result.for_agent()))
         return None
 
     async def _run_script(self, turn: Turn, script: str) -> ScriptResult:
@@ -96,13 +111,13 @@ class ScheduledRuns:
 
 
 def opening(inbound: Inbound, run: CronRun) -> Message | None:
-    """Return the row that begins a run's turn; None when the script has to run before it can be written."""
-    return None if run.script else scheduled_message(inbound, run)
+    """Return the row that begins a run's turn; None when the sandbox has something to say to it first."""
+    return None if run.script or run.skills else scheduled_message(inbound, run)
 
 
-def _restriction_problem(run: CronRun, toolsets: frozenset[str]) -> str:
+def _restriction_problem(run: CronRun, toolsets: tuple[str, ...]) -> str:
     """Say why the run's tools cannot be narrowed as its job wants; it must not run with more."""
-    unknown = sorted(set(run.toolsets or ()) - toolsets)
+    unknown = sorted(set(run.toolsets or ()) - set(toolsets))
     return f"The run was not started: this agent has no toolset {', '.join(unknown)}." if unknown else ""
 
 

@@ -25,6 +25,8 @@ class Turn:
     """The message that the turn answers; None outside a person's turn."""
     resumed: bool = False
     """An earlier attempt of this turn got somewhere."""
+    model: str = ""
+    """Which of the Profile's models a person chose for this conversation; empty: the Profile's own."""
     usage: Usage = field(default_factory=Usage)
     """Of the model calls since the last written step."""
     context_tokens: int = 0
@@ -45,6 +47,10 @@ class Turn:
     """Whole answers of this turn that the person's further words came after."""
     provider: str = ""
     """Who served the last model call."""
+    looked: bool = False
+    """Its pictures were seen to."""
+    passed_over: tuple[str, ...] = ()
+    """Places of models that had nothing to say: the rest of the turn is left to others."""
 
     def spend(self, usage: Usage) -> None:
         """Count a model call beside the conversation."""

@@ -42,6 +42,8 @@ class Transcript:
         """What a provider last counted in it; 0 when it has not since the last compaction."""
         self.context_rows = 0
         """How many of `messages` that count covers."""
+        self.undone = 0
+        """How often the store had taken something back when it was loaded."""
 
     def begin_anew(self, prompt: FrozenPrompt, messages: Sequence[Message], *, sequence: int, compactions: int) -> None:
         """Become what the store was just told to begin this conversation with; ids of calls stay taken."""
@@ -107,9 +109,13 @@ class TranscriptCache:
         self._kept: OrderedDict[str, Transcript] = OrderedDict()
         self._max_bytes = max_bytes
 
-    def take(self, conversation: str) -> Transcript | None:
-        """Remove and return a transcript: a turn that fails half way must not leave a wrong one behind."""
-        return self._kept.pop(conversation, None)
+    def take(self, conversation: str, *, undone: int) -> Transcript | None:
+        """Remove and return a transcript: a turn that fails half way must not leave a wrong one behind.
+
+        None as well when the store has taken something back since it was loaded.
+        """
+        kept = self._kept.pop(conversation, None)
+        return kept if kept is not None and kept.undone == undone else None
 
     def keep(self, transcript: Transcript) -> None:
         """Put back a transcript that is exactly what the store holds."""

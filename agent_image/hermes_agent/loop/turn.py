@@ -20,8 +20,9 @@ from hermes_agent.loop.judge import Accepted
 from hermes_agent.loop.limits import Limits
 from hermes_agent.loop.liveness import Pulse
 from hermes_agent.loop.outcome import EndReason, Outcome, TurnFailed, limit_reply
-from hermes_agent.loop.ports import Compaction, DeltaSink, Store
+from hermes_agent.loop.ports import Compaction, DeltaSink, Notices, Store
 from hermes_agent.loop.resume import interrupted_results
+from hermes_agent.loop.sight import Sight
 from hermes_agent.loop.state import Turn as Turn
 from hermes_agent.loop.steering import answers_before, is_stored, new_goal, steering
 from hermes_agent.loop.uncompacted import NoCompaction
@@ -58,12 +59,18 @@ class TurnLoop:
         rng: random.Random,
         compaction: Compaction | None = None,
         hints: DirectoryHints | None = None,
+        sight: Sight | None = None,
+        notices: Notices | None = None,
     ) -> None:
         self._store = store
         self.toolbox = toolbox
         self._limits = limits
         self._deltas = deltas
         self._hints = hints
+        self._notices = notices
+        self._noted = (("", "", ""), "")
+        """The message whose opening carries a note, and the note: it reads the same whenever it is asked for."""
+        self._sight = sight
         self.pulse = Pulse()
         self._asker = Asker(model, limits, deltas, compaction or NoCompaction(), rng, self.pulse)
 
@@ -71,7 +78,10 @@ class TurnLoop:
         """Return the row that begins a turn."""
         if inbound.run is not None:
             return scheduled_message(inbound, inbound.run)
-        return first_message(inbound, stamp_time="terminal" not in self.toolbox.tools)
+        message = (inbound.channel, inbound.account, inbound.update_id)
+        if self._notices is not None and self._noted[0] != message:
+            self._noted = (message, self._notices.note())
+        return first_message(inbound, stamp_time="terminal" not in self.toolbox.tools, note=self._noted[1])
 
     async def run(self, turn: Turn, inbound: Inbound) -> Outcome:
         """Run a turn to its end, which the caller commits. Raises TurnFailed, Stopped, HermesError (the store's)."""
@@ -97,12 +107,14 @@ class TurnLoop:
         """Write down the message; or, in a turn that was begun before, results for the calls that were cut short."""
         if turn.step == 0:
             await self._append(turn, (self.opening(inbound),))
+            self._told(turn, inbound)
             return
         if turn.resumed:
             turn.transcript.call_ids.update(entry.call_id for entry in turn.journal)
             turn.said = answers_before(turn.transcript)
         if turn.transcript.open_calls:
-            results = interrupted_results(turn.transcript.open_calls, turn.journal)
+            note = self._notices.note() if self._notices is not None else ""
+            results = interrupted_results(turn.transcript.open_calls, turn.journal, note)
             began = {entry.call_id: entry for entry in turn.journal}
             ended = tuple(
                 JournalEntry(call_id=call.id, tool=call.name, state="finished")
@@ -110,6 +122,18 @@ class TurnLoop:
                 if call.id in began
             )
             await self._append(turn, (results,), ended)
+            if self._notices is not None:
+                self._notices.told()
+        self._told(turn, inbound)
+
+    def _told(self, turn: Turn, inbound: Inbound) -> None:
+        """Settle the platform's note: a turn that this life began carries it; in another one the next command says it."""
+        if self._notices is None:
+            return
+        if inbound.run is None and not turn.resumed:
+            self._notices.told()
+        else:
+            self._notices.with_next_command()
 
     async def _append(self, turn: Turn, messages: tuple[Message, ...], journal: tuple[JournalEntry, ...] = ()) -> None:
         request = AppendRequest(
@@ -132,6 +156,7 @@ class TurnLoop:
         if most_used.share >= 1:
             return await self._last_word(turn, most_used)
         turn.iterations += 1
+        await self._look(turn)
         compactions = turn.transcript.compactions
         answer = await self._asker.ask(turn)
         if not answer.calls:
@@ -153,6 +178,16 @@ class TurnLoop:
         turn.stop.check()
         self._judge_round(turn, calls, guardrails)
         return None
+
+    async def _look(self, turn: Turn) -> None:
+        """See to the message's pictures before the model is first asked; what cannot be seen, the person is told."""
+        if self._sight is None or turn.looked or turn.inbound is None or not turn.inbound.images:
+            return
+        with self.pulse.excused(self._sight.seconds):
+            sentence = await turn.stop.race(self._sight.look(turn, turn.inbound))
+        turn.looked = True
+        if sentence:
+            turn.said.append(sentence)
 
     async def _run_approved(self, turn: Turn, approval_id: str, guardrails: Guardrails) -> None:
         """Run the call that a person has approved, as if the model had sent it again."""

@@ -32,6 +32,8 @@ class ModelCall:
     max_output_tokens: int | None = None
     conversation: str = ""
     purpose: Purpose = Purpose.TURN
+    passed_over: tuple[str, ...] = ()
+    model: str = ""
 
     def body(self) -> bytes:
         """Return the request's JSON. What changes from call to call comes last, so each body's start is the one before's."""
@@ -43,6 +45,8 @@ class ModelCall:
             "conversation": self.conversation,
             "purpose": self.purpose.value,
             "max_output_tokens": self.max_output_tokens,
+            "passed_over": self.passed_over,
+            "model": self.model,
         }
         end = b"]," + json.dumps(tail).encode()[1:]
         rows = list(self.messages)

@@ -56,11 +56,12 @@ class HttpModelClient:
         with contextlib.suppress(httpx.HTTPError):
             await self._http.get(self._base_url + "/")
 
-    async def info(self, purpose: Purpose) -> ModelInfo:
-        """Return what is known of the model that serves a purpose. Raises HermesError."""
+    async def info(self, purpose: Purpose, chosen: str = "") -> ModelInfo:
+        """Return what is known of the model that serves a purpose, where a person chose one. Raises HermesError."""
         url, headers = self._base_url + MODEL_PATH, {"authorization": f"Bearer {self._token.value}"}
         try:
-            async with self._http.stream("GET", url, params={"purpose": purpose.value}, headers=headers) as response:
+            params = {"purpose": purpose.value} | ({"model": chosen} if chosen else {})
+            async with self._http.stream("GET", url, params=params, headers=headers) as response:
                 if response.status_code != 200:
                     raise await _error_of(response)
                 return ModelInfo.model_validate_json(await _start_of(response))

@@ -58,6 +58,8 @@ class Answer:
     context_window: int = 0
     """Tokens that the model can read; 0 when nobody knows."""
     provider: str = ""
+    place: str = ""
+    """Where in the Profile the model stands that answered."""
 
 
 OnDelta = Callable[[str, str], None]
@@ -185,6 +187,7 @@ class Collector:
             usage,
             finish.context_window,
             finish.provider,
+            finish.place,
         )
 
 

@@ -10,8 +10,9 @@ from hermes_agent.prompt.facts import Facts, Workspace
 from hermes_agent.prompt.gather import gather
 from hermes_agent.prompt.reading import WorkspaceFiles
 from hermes_agent.tools.base import AnyTool
+from hermes_agent.tools.registry import toolsets_of_run
 from hermes_contracts.agent_config import AgentConfig
-from hermes_contracts.envelopes import Inbound
+from hermes_contracts.envelopes import CronRun, Inbound
 from hermes_contracts.store_api import FrozenPrompt
 
 
@@ -37,11 +38,14 @@ class SessionPrompts:
             return await self._prompt(inbound.channel, inbound.instructions, self._within(inbound.toolsets))
         # A conversation that goes on after the run has all of its tools; calls are refused while the run lasts.
         own = run.channel == inbound.channel
-        return await self._prompt(run.channel, inbound.instructions, run.toolsets if own else None)
+        return await self._prompt(run.channel, inbound.instructions, self._of_run(run) if own else None)
 
     async def rebuild(self, system: str) -> FrozenPrompt:
         """Return the prompt anew, with the channel and the caller's instructions of `system`."""
         return await self._prompt(tiers.channel_in(system), tiers.instructions_in(system), tiers.toolsets_in(system))
+
+    def _of_run(self, run: CronRun) -> Sequence[str] | None:
+        return toolsets_of_run(run.toolsets, self._config.toolsets)
 
     def _within(self, toolsets: Sequence[str] | None) -> Sequence[str] | None:
         return None if toolsets is None else [name for name in toolsets if name in self._config.toolsets]

@@ -6,8 +6,8 @@ import re
 
 from hermes_agent.model.hygiene import clean_text
 from hermes_agent.prompt.facts import ContextFile
-from hermes_agent.prompt.patterns import Scope
-from hermes_agent.prompt.scan import scan
+from hermes_contracts.injection.patterns import Scope
+from hermes_contracts.injection.scan import scan
 
 WALKING = (".hermes.md", "HERMES.md")
 """Looked for from the working directory up to the root of its git repository."""
@@ -17,7 +17,7 @@ RULES_DIRECTORY = ".cursor/rules"
 RULES_SUFFIX = ".mdc"
 MAX_RULES = 32
 HEAD_SHARE, TAIL_SHARE = 0.7, 0.2
-_FRONT_MATTER = re.compile(r"\A---[ \t]*\r?\n(?:.*\r?\n){0,200}?---[ \t]*(?:\r?\n|\Z)")
+_FRONT_MATTER = re.compile(r"\A---[ \t]*\r?\n(?:[^\n]*+\n){0,200}?---[ \t]*\r?(?:\n|\Z)")
 
 
 def prepare(path: str, text: str, *, max_characters: int) -> ContextFile | None:

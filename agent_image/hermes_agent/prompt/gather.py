@@ -12,8 +12,8 @@ import structlog
 from hermes_agent.prompt.context_files import LOCAL, MAX_RULES, RULES_DIRECTORY, RULES_SUFFIX, WALKING, prepare, printable
 from hermes_agent.prompt.facts import ContextFile, Snapshot, Workspace
 from hermes_agent.prompt.reading import WorkspaceFiles, read_text
-from hermes_agent.prompt.scan import scan_name
 from hermes_agent.tools.sandbox_port import SandboxFailure
+from hermes_contracts.injection.scan import scan_name
 
 log = structlog.get_logger()
 

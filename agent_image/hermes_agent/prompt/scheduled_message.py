@@ -15,9 +15,9 @@ _HEAD = (
 )
 
 
-def scheduled_message(inbound: Inbound, run: CronRun, script_output: str | None = None) -> Message:
-    """Return the message: what kind of run this is, the prompt, earlier answers, and what the script printed."""
-    blocks = [_HEAD.format(job=run.job, run=run.run, silent=SILENT), clean_text(inbound.text).strip()]
+def scheduled_message(inbound: Inbound, run: CronRun, script_output: str | None = None, skills: str = "") -> Message:
+    """Return the message: what kind of run this is, skills, the prompt, earlier answers, and what the script printed."""
+    blocks = [_HEAD.format(job=run.job, run=run.run, silent=SILENT), skills, clean_text(inbound.text).strip()]
     for earlier in run.context:
         text = clean_text(earlier.text).strip().replace("</answer>", "<\\/answer>")
         blocks.append(f'<answer job="{earlier.job}">\n{text}\n</answer>')

@@ -34,10 +34,12 @@ from hermes_agent.sandbox.messages import (
     ProcessInfo,
     Status,
     TerminalSize,
+    TreeEntry,
     Written,
 )
 from hermes_agent.sandbox.processes import Log, Processes
 from hermes_agent.sandbox.searching import SearchQuery, SearchResult
+from hermes_agent.sandbox.trees import Settling
 
 __all__ = [
     "AlreadyThere",
@@ -71,8 +73,10 @@ __all__ = [
     "SandboxTimeout",
     "SearchQuery",
     "SearchResult",
+    "Settling",
     "Status",
     "TerminalSize",
     "TooLarge",
+    "TreeEntry",
     "Written",
 ]

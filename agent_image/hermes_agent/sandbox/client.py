@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterable, Sequence
 from typing import Self
 
 from hermes_agent.sandbox import frames
@@ -10,9 +11,10 @@ from hermes_agent.sandbox.connection import Channel, Connection, open_connection
 from hermes_agent.sandbox.errors import Invalid, ProtocolError, SandboxTimeout, TooLarge
 from hermes_agent.sandbox.execution import MARGIN_SECONDS, ExecResult, ExecStream, collect
 from hermes_agent.sandbox.frames import Kind
-from hermes_agent.sandbox.messages import ExecRequest, FileInfo, Listing, Status, Written, parse
+from hermes_agent.sandbox.messages import ExecRequest, FileInfo, Listing, Settled, Status, TreeEntry, Written, parse
 from hermes_agent.sandbox.processes import ANSWER_SECONDS, Processes
 from hermes_agent.sandbox.searching import SearchQuery, SearchResult, gather
+from hermes_agent.sandbox.trees import TREE_SECONDS, Settling, settling_pages, take_tree
 
 DEFAULT_OUTPUT_BYTES = 50_000
 MAX_OUTPUT_BYTES = 4 * 1024 * 1024
@@ -117,6 +119,47 @@ class Sandbox:
             body["mode"] = mode
         _, result = await self._call(body, TRANSFER_SECONDS, data)
         return parse(Written, result)
+
+    async def write_pieces(self, path: str, pieces: AsyncIterable[bytes], *, mode: int, sync: bool = True) -> Written:
+        """As `write_file`, for content that does not fit into memory: one piece at a time, the whole file or nothing.
+
+        With `sync` False it is there at once and on disk some time later: for what is kept elsewhere too.
+        """
+        body: dict[str, object] = {"op": "write", "path": path, "make_parents": False, "mode": mode, "sync": sync}
+        channel = (await self._connected()).request(body)
+        try:
+            async with asyncio.timeout(TRANSFER_SECONDS):
+                async for piece in pieces:
+                    await channel.send_input(piece)
+                channel.end_input()
+                _, result = await _take(channel, 0)
+        except TimeoutError as error:
+            raise SandboxTimeout(f"write: {path} was not written within {TRANSFER_SECONDS:g} s") from error
+        finally:
+            channel.release()
+        return parse(Written, result)
+
+    async def tree(self) -> tuple[TreeEntry, ...]:
+        """Everything in the workspace, parents before what is in them; links are not followed.
+
+        Raises:
+            TooLarge: there are too many names to take in.
+        """
+        connection = await self._connected()
+        body: dict[str, object] = {"op": "tree", "timeout_ms": int(TREE_SECONDS * 1000)}
+        async with ExecStream(connection.request(body), TREE_SECONDS, self._margin_seconds) as stream:
+            return await take_tree(stream)
+
+    async def settle(self, entries: Sequence[Settling]) -> None:
+        """Make directories and links and set modes and times, one after the other as given; files must be there.
+
+        Raises:
+            AlreadyThere, NotFound, OutsideWorkspace: as they say; entries before the refused one are done.
+        """
+        for page in settling_pages(entries):
+            _, result = await self._call({"op": "settle", "entries": page}, TRANSFER_SECONDS)
+            if parse(Settled, result).settled != len(page):
+                raise ProtocolError("settle: the sandbox did not do all that it was asked to")
 
     async def list_directory(self, path: str = ".", *, offset: int = 0, limit: int = 1000) -> Listing:
         """Names in a directory, from `offset`, in order."""

@@ -90,6 +90,28 @@ class Entry(FileInfo):
     name: Annotated[str, Field(max_length=255)]
 
 
+class TreeEntry(Answer):
+    """One name of the whole tree, by its path from the workspace.
+
+    `hard` shares the file of `target`; `unnamed` (not UTF-8) and `unreadable` are there and cannot be asked for.
+    """
+
+    path: Text
+    type: Literal["file", "directory", "link", "other", "hard", "unnamed", "unreadable"]
+    mode: Annotated[int, Field(ge=0, le=0o7777)] = 0
+    mtime_ns: Annotated[int, Field(gt=-(1 << 63), lt=1 << 63)] = 0
+    ctime_ns: Annotated[int, Field(gt=-(1 << 63), lt=1 << 63)] = 0
+    size: Count = 0
+    inode: Annotated[int, Field(ge=0, lt=1 << 64)] = 0
+    target: Text = ""
+
+
+class Settled(Answer):
+    """So many names are as they were asked to be."""
+
+    settled: Count
+
+
 class Listing(Answer):
     """Entries in order of name; there are more when `total` says so."""
 

@@ -109,7 +109,7 @@ class FakeSandbox:
         """Say what a path is."""
         key = self._key(path)
         if key in self.files:
-            return FileInfo("file", len(self.files[key]))
+            return FileInfo("file", len(self.files[key]), not path.startswith("/") or path.startswith("/workspace/"))
         is_directory = key == "." or any(name.startswith(key + "/") for name in self.files)
         return FileInfo("directory", 0) if is_directory else None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import itertools
 import time
 from collections.abc import Callable
@@ -12,8 +13,9 @@ from pydantic import BaseModel
 
 from hermes_agent.store_port import Rep, Req
 from hermes_contracts.conversation import Message
-from hermes_contracts.envelopes import Inbound
+from hermes_contracts.envelopes import Inbound, OutFile
 from hermes_contracts.errors import ErrorCode, HermesError
+from hermes_contracts.names import file_id
 from hermes_contracts.store_api import (
     MAX_COMPACTED_BYTES,
     SETTLED,
@@ -29,6 +31,9 @@ from hermes_contracts.store_api import (
     CommitRequest,
     CompactReply,
     CompactRequest,
+    DescribeMediaRequest,
+    Descriptions,
+    DescriptionsRequest,
     Empty,
     FinishCommandRequest,
     FreezePromptReply,
@@ -38,8 +43,11 @@ from hermes_contracts.store_api import (
     LoadReply,
     LoadRequest,
     Method,
+    OfferFileReply,
+    OfferFileRequest,
     OpenTurnReply,
     OpenTurnRequest,
+    PutMediaRequest,
     ReportReply,
     ReportRequest,
     SetTitleRequest,
@@ -65,6 +73,8 @@ class FakeTurn:
     steps: dict[int, BaseModel] = field(default_factory=dict)
     journal: list[JournalEntry] = field(default_factory=list)
     commits: list[CommitRequest] = field(default_factory=list)
+    offered: list[OutFile] = field(default_factory=list)
+    """Files for the person; sent when the commit says so."""
     resent: int = 0
 
 
@@ -78,6 +88,10 @@ class FakeConversation:
     context_tokens: int = 0
     context_sequence: int = 0
     title: str = ""
+    undone: int = 0
+    """How often something was taken back."""
+    model: str = ""
+    """What a person chose for it."""
 
 
 class FakeStore:
@@ -96,6 +110,9 @@ class FakeStore:
         self.approvals: dict[str, Approval] = {}
         self.granted: set[str] = set()
         """Hashes of calls that run without a question."""
+        self.media: dict[str, bytes] = {}
+        self.descriptions: dict[str, str] = {}
+        """Of pictures, by id."""
         self.reports: list[ReportRequest] = []
         self.calls: list[str] = []
         self.hook: Hook = lambda _name, _when: None
@@ -107,16 +124,35 @@ class FakeStore:
         """Return the store as one epoch's agent calls it."""
         return FakeStoreClient(self, epoch)
 
-    def put_stop(self, command_id: str, *, created_at: float | None = None) -> None:
-        """Keep a /stop."""
+    def put_stop(self, command_id: str, *, created_at: float | None = None, sender: str = "") -> None:
+        """Keep a /stop; with a sender it is for his own turn only."""
         at = time.time() if created_at is None else created_at
-        self.commands[command_id] = Command(command_id=command_id, kind=CommandKind.STOP, created_at=at)
+        arguments = {"sender": sender} if sender else {}
+        command = Command(command_id=command_id, kind=CommandKind.STOP, arguments=arguments, created_at=at)
+        self.commands[command_id] = command
 
     def put_compress(self, command_id: str, focus: str = "", conversation: str = "") -> None:
         """Keep a /compress."""
         arguments = {"focus": focus, "conversation": conversation}
         command = Command(command_id=command_id, kind=CommandKind.COMPRESS, arguments=arguments, created_at=time.time())
         self.commands[command_id] = command
+
+    def undo(self, conversation: str) -> bool:
+        """Take the last exchange back, as a person may: not one that runs, nor one that a summary has taken the place of."""
+        rows, kept = self.messages.get(conversation, []), self.conversation(conversation)
+        said = [m for m in rows if m.step == 0 and not m.undone and m.sequence not in self._copies]
+        turn = self._turn_of(said[-1].turn_id) if said else None
+        if turn is None or turn.state is TurnState.RUNNING or said[-1].sequence <= kept.start:
+            return False
+        self.messages[conversation] = [
+            m.model_copy(update={"undone": True}) if m.turn_id == turn.turn_id else m for m in rows
+        ]
+        kept.undone += 1
+        kept.context_tokens = kept.context_sequence = 0
+        return True
+
+    def _turn_of(self, turn_id: str) -> FakeTurn | None:
+        return next((turn for turn in self.turns.values() if turn.turn_id == turn_id), None)
 
     def turn(self, update_id: str) -> FakeTurn:
         """Return a turn by its message's id."""
@@ -168,12 +204,15 @@ class FakeStore:
             attempt=turn.attempt,
             next_step=max(turn.steps, default=-1) + 1,
             journal=tuple({e.call_id: e for e in turn.journal}.values()),
+            undone=self.conversation(inbound.conversation).undone,
+            model=self.conversation(inbound.conversation).model,
         )
 
     def _load(self, _: int, request: LoadRequest) -> LoadReply:
         kept = self.conversation(request.conversation)
         first = max(request.after, kept.start)
-        after = [m for m in self.messages.get(request.conversation, []) if m.sequence > first]
+        rows = self.messages.get(request.conversation, [])
+        after = [m for m in rows if m.sequence > first and not m.undone]
         page = after[: min(self.page, request.limit)]
         return LoadReply(
             prompt=self.prompts.get(request.conversation),
@@ -182,6 +221,7 @@ class FakeStore:
             compactions=len(kept.compactions),
             context_tokens=kept.context_tokens,
             context_sequence=kept.context_sequence,
+            undone=kept.undone,
         )
 
     def _freeze_prompt(self, _: int, request: FreezePromptRequest) -> FreezePromptReply:
@@ -270,6 +310,36 @@ class FakeStore:
         kept = self.conversation(request.conversation)
         kept.title = kept.title or request.title
         return Empty()
+
+    def _put_media(self, _: int, request: PutMediaRequest) -> Empty:
+        held = self.media.get(request.media_id, b"")
+        if request.offset <= len(held):
+            self.media[request.media_id] = held[: request.offset] + base64.b64decode(request.data)
+        return Empty()
+
+    def _offer_file(self, _: int, request: OfferFileRequest) -> OfferFileReply:
+        turn = self._by_id(request.turn_id)
+        file = OutFile(
+            id=file_id(request.turn_id, request.name),
+            media_id=request.media_id,
+            name=request.name,
+            media_type=request.media_type,
+            size=len(self.media[request.media_id]),
+            caption=request.caption,
+        )
+        same = next((known for known in turn.offered if known.name == file.name), None)
+        if same is not None and same.media_id != file.media_id:
+            raise HermesError(ErrorCode.CONFLICT, f"name: another file {file.name!r} goes with this answer already")
+        turn.offered += [file] if same is None else []
+        return OfferFileReply(file=file)
+
+    def _describe_media(self, _: int, request: DescribeMediaRequest) -> Descriptions:
+        kept = self.descriptions.setdefault(request.media_id, request.description)
+        return Descriptions(descriptions={request.media_id: kept})
+
+    def _descriptions(self, _: int, request: DescriptionsRequest) -> Descriptions:
+        found = {name: self.descriptions[name] for name in request.media_ids if name in self.descriptions}
+        return Descriptions(descriptions=found)
 
     def _append(self, _: int, request: AppendRequest) -> BaseModel:
         turn = self._by_id(request.turn_id)

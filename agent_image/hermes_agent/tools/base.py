@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
+from hermes_agent.store_port import Store
 from hermes_agent.tools.sandbox_port import SandboxPort
 from hermes_contracts.conversation import ToolSpec
+from hermes_contracts.envelopes import Inbound, OutFile
 
 
 class Arguments(BaseModel):
@@ -37,6 +39,14 @@ class Access:
 BARRIER = Access(barrier=True)
 
 
+class FileOffers(Protocol):
+    """Takes files that go with the answer."""
+
+    async def offer(self, name: str, data: bytes, caption: str) -> OutFile:
+        """Take one. Raises ToolFailure."""
+        ...
+
+
 @dataclass(frozen=True)
 class ToolContext:
     """What a running call may use."""
@@ -45,6 +55,12 @@ class ToolContext:
     sandbox: SandboxPort
     ask: Callable[[str, str, tuple[str, ...]], Awaitable[str]] | None = None
     """Puts a question to the person: call id, question, choices; None where nobody can be asked."""
+    jobs: Store | None = None
+    """The operator's jobs, as this session's agent calls them; None where there are none."""
+    inbound: Inbound | None = None
+    """The message that the turn answers."""
+    offers: FileOffers | None = None
+    """Takes files for the person; None where none can be sent."""
 
 
 @dataclass(frozen=True)

@@ -14,12 +14,15 @@ from pydantic import ValidationError
 from hermes_agent.approvals.gate import Gate
 from hermes_agent.model.hygiene import ParsedCall, clean_text
 from hermes_agent.stop import Stopped, StopReason, StopSignal
+from hermes_agent.store_port import Store
 from hermes_agent.tools.base import AnyTool, Arguments, ToolContext, ToolFailure
+from hermes_agent.tools.offers import Offers
 from hermes_agent.tools.planner import segments
 from hermes_agent.tools.sandbox_port import SandboxFailure, SandboxPort
 from hermes_agent.tools.spill import spill
 from hermes_agent.tools.text import window
 from hermes_contracts.conversation import ToolCallPart, ToolResultPart
+from hermes_contracts.envelopes import Inbound
 
 log = structlog.get_logger()
 
@@ -74,12 +77,26 @@ class Toolbox:
         *,
         batch_seconds: float = BATCH_SECONDS,
         gate: Gate | None = None,
+        offers: Offers | None = None,
+        jobs: Store | None = None,
     ) -> None:
         self.tools = tools
         self.sandbox = sandbox
         self.gate = gate
+        self.offers = offers
+        self._jobs = jobs
+        self._inbound: Inbound | None = None
         self._batch_seconds = batch_seconds
         self._only: frozenset[str] | None = None
+
+    @contextmanager
+    def answering(self, inbound: Inbound) -> Iterator[None]:
+        """Belong to the turn of a message meanwhile."""
+        self._inbound = inbound
+        try:
+            yield
+        finally:
+            self._inbound = None
 
     @contextmanager
     def narrowed(self, toolsets: Sequence[str] | None) -> Iterator[None]:
@@ -89,6 +106,10 @@ class Toolbox:
             yield
         finally:
             self._only = None
+
+    def allows(self, *toolsets: str) -> bool:
+        """Tell whether all of these may be used now."""
+        return self._only is None or self._only.issuperset(toolsets)
 
     def check(self, call: ParsedCall, call_id: str) -> CheckedCall:
         """Find the tool and read the arguments; a name that is nearly right is corrected."""
@@ -164,7 +185,8 @@ class Toolbox:
         tool, arguments = call.tool, call.arguments
         if tool is None or arguments is None:
             return _error(call.part, call.error)
-        context = ToolContext(call.part.id, self.sandbox, self.gate.ask if self.gate is not None else None)
+        ask = self.gate.ask if self.gate is not None else None
+        context = ToolContext(call.part.id, self.sandbox, ask, jobs=self._jobs, inbound=self._inbound, offers=self.offers)
         seconds = min(call.deadline_seconds, most_seconds)
         try:
             async with asyncio.timeout(seconds):

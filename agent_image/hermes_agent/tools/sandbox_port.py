@@ -62,6 +62,8 @@ class FileInfo:
 
     kind: Literal["file", "directory", "other"]
     size: int
+    inside: bool = True
+    """Whether it is in the workspace, links followed."""
 
 
 @dataclass(frozen=True)

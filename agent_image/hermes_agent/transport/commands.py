@@ -26,6 +26,7 @@ log = structlog.get_logger()
 
 STOPPED = "Stopped the running turn."
 NOTHING_RAN = "Nothing was running."
+NOT_YOURS = "Somebody else asked for what is running. They may stop it, and so may an admin of this chat."
 STEERED = "Passed on to the running turn."
 REDIRECTED = "The running turn has the new goal."
 NOT_PASSED_ON = "Nothing was running. Send it as a message."
@@ -50,6 +51,7 @@ class ConversationCompactor(Protocol):
 class _Running:
     stop: StopSignal
     received_at: float
+    sender: str
 
 
 class Commands:
@@ -73,10 +75,11 @@ class Commands:
         """There may be commands in the store."""
         self._some.set()
 
-    def turn_begins(self, stop: StopSignal, received_at: float) -> None:
-        """Let commands reach this turn, those included that are older than this process."""
+    def turn_begins(self, stop: StopSignal, received_at: float, sender: str = "") -> None:
+        """Let commands reach this turn, those included that are older than this process. `sender`: who wrote its message,
+        where several people share the session."""
         stop.on_stored = self._stored
-        self._running = _Running(stop, received_at)
+        self._running = _Running(stop, received_at, sender)
         self.look()
 
     async def turn_ended(self, outcome: Outcome | None) -> None:
@@ -139,9 +142,12 @@ class Commands:
         return running if running and command.created_at >= running.received_at - CLOCK_SKEW_SECONDS else None
 
     async def _stop(self, command: Command) -> None:
+        running, only = self._hit(command), command.arguments.get("sender", "")
+        if only and (running.sender != only if running else self._compressing):
+            await self._finish(command.command_id, NOT_YOURS)
+            return
         for signal in self._compressing.values():
             signal.set(StopReason.USER)
-        running = self._hit(command)
         if running is None:
             await self._finish(command.command_id, STOPPED if self._compressing else NOTHING_RAN)
             return

@@ -57,6 +57,18 @@ class Pump(Protocol):
         ...
 
 
+class Keeper(Pump, Protocol):
+    """Keeps the session's files: in its pump, and once more before the agent's last word."""
+
+    async def known(self) -> None:
+        """Return when it is known whether files were lost."""
+        ...
+
+    async def last(self) -> None:
+        """Save what changed. Raises HermesError when the epoch is over."""
+        ...
+
+
 class Worker:
     """One session's agent on the bus."""
 
@@ -70,6 +82,7 @@ class Worker:
         reporter: Reporter,
         deltas: BusDeltas,
         side_jobs: Sequence[Pump] = (),
+        keeper: Keeper | None = None,
     ) -> None:
         self._bus = bus
         self._store = store
@@ -79,6 +92,7 @@ class Worker:
         self._reporter = reporter
         self._deltas = deltas
         self._side_jobs = side_jobs
+        self._keeper = keeper
         self._draining = asyncio.Event()
         self._turn: asyncio.Task[bool] | None = None
         self._cut = False
@@ -101,9 +115,12 @@ class Worker:
         try:
             async with asyncio.TaskGroup() as group:
                 jobs: list[Pump] = [self._deltas, self._reporter, self._commands, *self._side_jobs]
+                jobs += [self._keeper] if self._keeper is not None else []
                 pumps = [group.create_task(job.pump()) for job in jobs]
                 pumps += [group.create_task(self._watch()), group.create_task(watch_event_loop())]
                 await self._begin(startup)
+                if self._keeper is not None:
+                    await self._keeper.known()
                 await self._serve(verifier, sid)
                 for pump in pumps:
                     pump.cancel()
@@ -210,7 +227,7 @@ class Worker:
         stop = StopSignal()
         self._reporter.say(AgentState.BUSY)
         self._deltas.begin(opened.turn_id, opened.attempt)
-        self._commands.turn_begins(stop, inbound.received_at)
+        self._commands.turn_begins(stop, inbound.received_at, inbound.sender)
         with structlog.contextvars.bound_contextvars(turn_id=opened.turn_id):
             started = asyncio.get_running_loop().time()
             outcome = await self._runner.run(inbound, opened, stop)
@@ -238,6 +255,9 @@ class Worker:
             async with asyncio.timeout(LAST_WORDS_SECONDS):
                 for message in self._inbox.take_waiting():
                     await give_back(self._bus, message.reply)
+            if self._keeper is not None:
+                await self._keeper.last()
+            async with asyncio.timeout(LAST_WORDS_SECONDS):
                 await self._reporter.report(AgentState.DRAINED)
         except TimeoutError:
             log.warning("agent.drained_unheard")

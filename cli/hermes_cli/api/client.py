@@ -122,6 +122,18 @@ class Api:
             await asyncio.sleep(pause)
             pause = min(pause * 2, _LONGEST_PAUSE_SECONDS)
 
+    async def fetch(self, path: str) -> bytes:
+        """Return an answer's bytes. Raises CliError."""
+        url = await self._endpoint.url() + path
+        try:
+            response = await self._client.get(url)
+        except httpx.TransportError as error:
+            await self._endpoint.broken()
+            raise _away(error, url) from error
+        if not response.is_success:
+            _read(response)
+        return response.content
+
     async def probe(self, path: str) -> Probe:
         """Look at an address once. Raises CliError when nobody answers."""
         url = await self._endpoint.url() + path

@@ -15,11 +15,15 @@ from hermes_cli.api.shapes import (
     Model,
     ModelList,
     Questions,
+    SentFile,
+    SentFiles,
     Session,
     SessionPage,
+    Settings,
     Told,
     TranscriptPage,
     Turn,
+    Undone,
 )  # fmt: skip
 from hermes_cli.errors import CliError, ExitCode, refused, unreachable, usage
 
@@ -29,7 +33,8 @@ _MOST_SEARCHED = 2000
 S = TypeVar("S", bound=BaseModel)
 
 
-def _shape(kind: type[S], found: object) -> S:
+def shaped(kind: type[S], found: object) -> S:
+    """Read an answer. Raises CliError when it is none that this client knows."""
     try:
         return kind.model_validate(found)
     except ValidationError as error:
@@ -45,7 +50,7 @@ async def list_sessions(api: Api, *, profile: str | None = None, most: int = _PA
         params = {"limit": str(min(_PAGE, most - given))}
         params |= {"profile": profile} if profile else {}
         params |= {"cursor": cursor} if cursor else {}
-        page = _shape(SessionPage, await api.call("GET", "/api/sessions", params=params))
+        page = shaped(SessionPage, await api.call("GET", "/api/sessions", params=params))
         for session in page.data:
             yield session
         given += len(page.data)
@@ -56,13 +61,13 @@ async def list_sessions(api: Api, *, profile: str | None = None, most: int = _PA
 
 async def get_session(api: Api, sid: str) -> Session:
     """Return a session by its id."""
-    return _shape(Session, await api.call("GET", f"/api/sessions/{sid}"))
+    return shaped(Session, await api.call("GET", f"/api/sessions/{sid}"))
 
 
 async def make_session(api: Api, profile: str, *, client_id: str | None = None, title: str = "") -> Session:
     """Make a session, or return the one that has this client id."""
     body = {"profile": profile, "title": title} | ({"id": client_id} if client_id else {})
-    return _shape(Session, await api.call("POST", "/api/sessions", body=body))
+    return shaped(Session, await api.call("POST", "/api/sessions", body=body))
 
 
 async def find_session(api: Api, word: str) -> Session:
@@ -87,12 +92,17 @@ async def transcript(api: Api, sid: str) -> AsyncIterator[Entry]:
     after = 0
     while True:
         params = {"after": str(after), "limit": str(_PAGE)}
-        page = _shape(TranscriptPage, await api.call("GET", f"/api/sessions/{sid}/messages", params=params))
+        page = shaped(TranscriptPage, await api.call("GET", f"/api/sessions/{sid}/messages", params=params))
         for entry in page.data:
             yield entry
             after = entry.sequence
         if not page.has_more or not page.data:
             return
+
+
+async def list_files(api: Api, sid: str) -> list[SentFile]:
+    """Return the files that a session's agent has sent, newest first."""
+    return shaped(SentFiles, await api.call("GET", f"/api/sessions/{sid}/files")).data
 
 
 async def post_message(
@@ -107,13 +117,13 @@ async def post_message(
         idempotency_key=idempotency_key,
         patience_seconds=patience_seconds,
     )
-    return _shape(Turn, found).message_id
+    return shaped(Turn, found).message_id
 
 
 async def get_turn(api: Api, sid: str, message_id: str, *, patience_seconds: float = 0) -> Turn:
     """Return what became of a message."""
     found = await api.call("GET", f"/api/sessions/{sid}/turns/{message_id}", patience_seconds=patience_seconds)
-    return _shape(Turn, found)
+    return shaped(Turn, found)
 
 
 async def tell(api: Api, sid: str, command: str, body: dict[str, str] | None, *, wait_seconds: float) -> str | None:
@@ -125,7 +135,28 @@ async def tell(api: Api, sid: str, command: str, body: dict[str, str] | None, *,
         params={"wait": f"{wait_seconds:g}"},
         wait_seconds=wait_seconds,
     )
-    return _shape(Told, found).result
+    return shaped(Told, found).result
+
+
+async def get_settings(api: Api, sid: str) -> Settings:
+    """Return what is set for a session's conversation."""
+    return shaped(Settings, await api.call("GET", f"/api/sessions/{sid}/settings"))
+
+
+async def change_settings(api: Api, sid: str, **changes: str) -> Settings:
+    """Set `title` or `model` of a session's conversation."""
+    return shaped(Settings, await api.call("PATCH", f"/api/sessions/{sid}/settings", body=changes))
+
+
+async def undo(api: Api, sid: str, exchanges: int, idempotency_key: str) -> str:
+    """Take exchanges back; returns what became of it, in words."""
+    path, body = f"/api/sessions/{sid}/undo", {"exchanges": exchanges}
+    return shaped(Undone, await api.call("POST", path, body=body, idempotency_key=idempotency_key)).text
+
+
+async def retry(api: Api, sid: str, idempotency_key: str) -> str:
+    """Take the last exchange back and send its message again; returns the new message's id."""
+    return shaped(Turn, await api.call("POST", f"/api/sessions/{sid}/retry", idempotency_key=idempotency_key)).message_id
 
 
 async def answer_question(api: Api, sid: str, decision: str, argument: str) -> tuple[str, str]:
@@ -133,7 +164,7 @@ async def answer_question(api: Api, sid: str, decision: str, argument: str) -> t
 
     Without an id the newest open question is meant.
     """
-    asked = _shape(Questions, await api.call("GET", f"/api/sessions/{sid}/approvals")).data
+    asked = shaped(Questions, await api.call("GET", f"/api/sessions/{sid}/approvals")).data
     first, _, rest = argument.partition(" ")
     known = next((one.approval_id for one in asked if one.approval_id == first), "")
     words = (rest if known else argument).strip()
@@ -143,7 +174,7 @@ async def answer_question(api: Api, sid: str, decision: str, argument: str) -> t
         raise usage(f"{words!r} is no scope", "say once, session or always")
     said = {"scope": words or "once"} if decision == "approve" else {"text": words}
     path = f"/api/sessions/{sid}/approvals/{known or asked[0].approval_id}"
-    answered = _shape(Answered, await api.call("POST", path, body={"decision": decision, **said}))
+    answered = shaped(Answered, await api.call("POST", path, body={"decision": decision, **said}))
     return answered.text, answered.message_id
 
 
@@ -154,7 +185,7 @@ async def delete_session(api: Api, sid: str) -> None:
 
 async def list_profiles(api: Api) -> list[Model]:
     """Return the Profiles that the key may use."""
-    return _shape(ModelList, await api.call("GET", "/v1/models")).data
+    return shaped(ModelList, await api.call("GET", "/v1/models")).data
 
 
 async def pick_profile(api: Api, named: str | None) -> str:

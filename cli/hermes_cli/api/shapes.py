@@ -100,6 +100,7 @@ class Entry(_Shape):
     turn: str = ""
     role: Literal["user", "assistant", "tool"]
     parts: list[Part] = Field(default_factory=list)
+    undone: bool = False
 
 
 class TranscriptPage(_Shape):
@@ -107,6 +108,38 @@ class TranscriptPage(_Shape):
 
     data: list[Entry]
     has_more: bool = False
+
+
+class SentFile(_Shape):
+    """A file that the agent has sent."""
+
+    id: str
+    name: str
+    media_type: str = ""
+    size: int = 0
+    caption: str = ""
+    turn: str = ""
+    created_at: float = 0
+
+
+class SentFiles(_Shape):
+    """Newest first."""
+
+    data: list[SentFile]
+
+
+class Settings(_Shape):
+    """A conversation's title, the model that answers in it, and those that may be chosen."""
+
+    title: str = ""
+    model: str = ""
+    models: list[str] = Field(default_factory=list)
+
+
+class Undone(_Shape):
+    """What was taken back, in words."""
+
+    text: str
 
 
 class Told(_Shape):

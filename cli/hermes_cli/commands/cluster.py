@@ -1,11 +1,8 @@
-"""`hermes profile`, `hermes cron` and `hermes logs`: what kubectl can show and change."""
+"""`hermes profile` and `hermes logs`: what kubectl can show."""
 
 from __future__ import annotations
 
 import asyncio
-import json
-import secrets
-import time
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,14 +14,12 @@ from hermes_cli.connection.kubectl import Kubectl, Object, find_kubectl
 from hermes_cli.connection.opening import connected
 from hermes_cli.errors import CliError, ExitCode, refused
 from hermes_cli.options import Options
-from hermes_cli.show.console import output, print_fields, print_json, print_table
+from hermes_cli.show.console import print_fields, print_json, print_table
 from hermes_cli.show.text import one_line
 from hermes_contracts.names import GROUP, LABEL_SID
 
-CRON = f"hermescronjobs.{GROUP}"
 PROFILES = f"profiles.{GROUP}"
 SESSIONS = f"hermessessions.{GROUP}"
-RUN_NOW = f"{GROUP}/run-now"
 
 
 def kubectl_of(options: Options) -> Kubectl:
@@ -42,7 +37,7 @@ async def list_profiles_of(options: Options, *, as_json: bool) -> ExitCode:
         print_json(found)
         return ExitCode.OK
     columns = ("name", "provider", "model", "ready", "live", "asleep")
-    print_table(columns, [tuple(_cell(row[c]) for c in columns) for row in found], empty="The key may use no Profile.")
+    print_table(columns, [tuple(cell(row[c]) for c in columns) for row in found], empty="The key may use no Profile.")
     return ExitCode.OK
 
 
@@ -69,7 +64,8 @@ def _profile_facts(profile: Object | None) -> dict[str, Any]:
     }
 
 
-def _cell(value: object) -> str:
+def cell(value: object) -> str:
+    """Return a value as a table shows it."""
     return "-" if value is None else str(value)
 
 
@@ -88,16 +84,17 @@ async def show_profile(options: Options, name: str, *, as_json: bool) -> ExitCod
     print_fields(
         [
             ("name", name),
-            ("model", f"{_cell(facts['provider'])}/{_cell(facts['model'])}"),
-            ("sessions", f"{_cell(facts['live'])} live, {_cell(facts['asleep'])} asleep"),
+            ("model", f"{cell(facts['provider'])}/{cell(facts['model'])}"),
+            ("sessions", f"{cell(facts['live'])} live, {cell(facts['asleep'])} asleep"),
             ("spent", f"{status.get('spentTodayUsd') or '-'} today, {status.get('spentMonthUsd') or '-'} this month (USD)"),
-            *_conditions(profile),
+            *conditions_of(profile),
         ]
     )
     return ExitCode.OK
 
 
-def _conditions(thing: Object) -> list[tuple[str, str]]:
+def conditions_of(thing: Object) -> list[tuple[str, str]]:
+    """Return an object's conditions, by kind."""
     found = thing.get("status", {}).get("conditions", [])
     return [(c["type"], _said(c)) for c in found]
 
@@ -112,62 +109,6 @@ async def _required(options: Options, kind: str, name: str, where: str) -> Objec
     if found is None:
         raise refused(f"no {kind.split('.')[0]} {name!r} in namespace {kubectl.place.namespace}", f"see {where}")
     return found
-
-
-async def list_cron(options: Options, *, as_json: bool) -> ExitCode:
-    """List the schedules of the namespace."""
-    jobs = [cron_facts(job) for job in await kubectl_of(options).get_all(CRON)]
-    if as_json:
-        print_json(jobs)
-        return ExitCode.OK
-    columns = ("name", "schedules", "profile", "suspended", "ready", "next", "last")
-    rows = [tuple(_cell(row[c]) for c in columns) for row in jobs]
-    print_table(columns, rows, empty="No schedules. Apply one: see docs/cron.md")
-    return ExitCode.OK
-
-
-def cron_facts(job: Object) -> dict[str, Any]:
-    """Return what a list shows of a schedule. Pure."""
-    spec, status = job.get("spec", {}), job.get("status", {})
-    last = status.get("lastRun") or {}
-    return {
-        "name": job["metadata"]["name"],
-        "schedules": "; ".join(str(text) for text in spec.get("schedules", [])),
-        "profile": spec.get("profileRef", {}).get("name"),
-        "suspended": bool(spec.get("suspend", False)),
-        "ready": condition(job, "Ready").get("status"),
-        "next": status.get("nextRun"),
-        "last": last.get("outcome") if isinstance(last, dict) else None,
-    }
-
-
-async def show_cron(options: Options, name: str, *, as_json: bool) -> ExitCode:
-    """Show a schedule."""
-    job = await _required(options, CRON, name, "hermes cron list")
-    if as_json:
-        print_json({"name": name, "spec": job.get("spec", {}), "status": job.get("status", {})})
-        return ExitCode.OK
-    facts = [(key, _cell(value)) for key, value in cron_facts(job).items()]
-    print_fields([*facts, ("prompt", one_line(str(job.get("spec", {}).get("prompt", "")), 200)), *_conditions(job)])
-    return ExitCode.OK
-
-
-async def run_cron(options: Options, name: str) -> ExitCode:
-    """Run a schedule now, once."""
-    await _required(options, CRON, name, "hermes cron list")
-    value = f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-{secrets.token_hex(3)}"
-    await kubectl_of(options).run("annotate", CRON, name, f"{RUN_NOW}={value}", "--overwrite")
-    output().print(f"{name} runs now; see hermes cron show {name}", markup=False)
-    return ExitCode.OK
-
-
-async def suspend_cron(options: Options, name: str, *, suspend: bool) -> ExitCode:
-    """Pause a schedule, or let it go on."""
-    await _required(options, CRON, name, "hermes cron list")
-    patch = json.dumps({"spec": {"suspend": suspend}})
-    await kubectl_of(options).run("patch", CRON, name, "--type", "merge", "-p", patch)
-    output().print(f"{name} is {'paused' if suspend else 'on'}.", markup=False)
-    return ExitCode.OK
 
 
 @dataclass(frozen=True)

@@ -89,7 +89,8 @@ async def print_transcript(options: Options, word: str, *, as_json: bool) -> Exi
 
 def render_entry(entry: Entry) -> list[tuple[str, str]]:
     """Return a message as styled lines. Pure."""
-    return [line for part in entry.parts if (line := _render_part(entry.role, part)) is not None]
+    lines = [line for part in entry.parts if (line := _render_part(entry.role, part)) is not None]
+    return [("dim", f"(taken back) {text}") for _, text in lines] if entry.undone else lines
 
 
 def _render_part(role: str, part: Part) -> tuple[str, str] | None:

@@ -10,7 +10,7 @@ from hermes_contracts.names import GROUP, LABEL_COMPONENT
 
 Object = Mapping[str, Any]
 
-REQUIRED_KINDS = (f"profiles.{GROUP}", f"hermessessions.{GROUP}")
+REQUIRED_KINDS = (f"profiles.{GROUP}", f"hermessessions.{GROUP}", f"hermescronjobs.{GROUP}")
 OUR_PODS = ("operator", "gateway", "store", "models")
 MAYBE_EXTERNAL = {"bus": "NATS", "database": "PostgreSQL"}
 _ALARMING = {"Ready": "False", "DeliveryFailed": "True", "DeadLetter": "True", "BusReady": "False", "SandboxReady": "False"}

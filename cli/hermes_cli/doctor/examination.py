@@ -12,13 +12,15 @@ from hermes_cli.connection.choose import choose, kubernetes_place
 from hermes_cli.connection.contexts import Configuration, KubernetesPlace, read_configuration
 from hermes_cli.connection.kubectl import Kubectl, Object, find_kubectl
 from hermes_cli.connection.opening import Connected, connected
-from hermes_cli.doctor import api_checks, cluster_checks
+from hermes_cli.doctor import api_checks, binding_checks, cluster_checks, release_checks
 from hermes_cli.doctor.finding import Finding, fail, ok, skip
 from hermes_cli.errors import CliError, ExitCode
 from hermes_cli.options import Options
 from hermes_cli.show.text import one_line
 from hermes_cli.talk.conversation import ask
-from hermes_contracts.names import GROUP
+from hermes_contracts.names import GROUP, LABEL_COMPONENT
+
+_LOG_SINCE, _LOG_LINES = "15m", 2000
 
 T = TypeVar("T")
 
@@ -81,6 +83,8 @@ async def _gateway(connection: Connected, *, send: bool) -> AsyncIterator[Findin
         yield finding
     async for finding in _profiles(api, models):
         yield finding
+    for finding in binding_checks.check_bindings(await _attempt(api.probe("/health/bindings"))):
+        yield finding
     if send:
         yield await _test_message(connection)
 
@@ -130,6 +134,31 @@ async def _cluster(options: Options, configuration: Configuration) -> AsyncItera
             continue
         for finding in check(found):
             yield finding
+    async for finding in _release(kubectl):
+        yield finding
+
+
+async def _release(kubectl: Kubectl) -> AsyncIterator[Finding]:
+    """Look at what takes more than one question."""
+    mine = f"app.kubernetes.io/instance={kubectl.place.release}"
+    gateway = f"{mine},{LABEL_COMPONENT}=gateway"
+    # A cluster may know no HTTPRoutes, and somebody may not be allowed to see Events: what is there is looked at.
+    pods, events = await _known(kubectl, "pods", mine), await _known(kubectl, "events")
+    routes = [*await _known(kubectl, "ingresses", mine), *await _known(kubectl, "httproutes", mine)]
+    deployments = await _known(kubectl, "deployments", gateway)
+    for finding in (*release_checks.check_mounts(pods, events), *release_checks.check_way_in(deployments, routes)):
+        yield finding
+    log = await _attempt(kubectl.run("logs", "-l", gateway, f"--since={_LOG_SINCE}", f"--tail={_LOG_LINES}"))
+    if isinstance(log, CliError):
+        yield skip("gateway's log", log.what, log.todo)
+        return
+    for finding in release_checks.check_log(log):
+        yield finding
+
+
+async def _known(kubectl: Kubectl, kind: str, selector: str = "") -> list[Object]:
+    found = await _attempt(kubectl.get_all(kind, selector))
+    return [] if isinstance(found, CliError) else found
 
 
 Check = Callable[[list[Object]], list[Finding]]
@@ -146,5 +175,7 @@ def _looks(place: KubernetesPlace) -> list[tuple[str, str, str, Check]]:
         ),
         ("Profiles (cluster)", f"profiles.{GROUP}", "", cluster_checks.check_profiles),
         ("sessions", f"hermessessions.{GROUP}", "", cluster_checks.check_sessions),
+        ("volumes", "persistentvolumeclaims", f"app.kubernetes.io/instance={place.release}", release_checks.check_claims),
+        ("cron", f"hermescronjobs.{GROUP}", "", release_checks.check_cron_jobs),
         ("network policies", "networkpolicies", "", lambda found: [cluster_checks.check_policies(found, place.release)]),
     ]

@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Coroutine, Sequence
 from pathlib import Path
 from typing import Any
 
 from hermes_cli.api.client import Api
-from hermes_cli.api.sessions import find_session, get_session, list_sessions, make_session, tell
+from hermes_cli.api.sessions import tell
 from hermes_cli.api.shapes import Session, Turn
 from hermes_cli.errors import CliError
-from hermes_cli.show.text import ago, dollars, one_line
-from hermes_cli.talk.conversation import answer, ask
+from hermes_cli.talk.conversation import answer, ask, ask_again
 from hermes_cli.talk.pictures import read_picture
 from hermes_cli.talk.screen import Screen
+from hermes_cli.talk.session_commands import SessionCommands
 from hermes_cli.talk.slash import Slash, help_lines, message_of, parse_line
 
 _COMMAND_SECONDS = 5.0
 _COMPRESS_SECONDS = 300.0
 _PARTING_SECONDS = 1.0
-_SHOWN_SESSIONS = 15
 
 
 class Chat:
@@ -32,6 +30,7 @@ class Chat:
         self.session = session
         self._screen = screen
         self._tasks = tasks
+        self._about = SessionCommands(api, screen)
         self._running: set[asyncio.Task[None]] = set()
         self._commands: set[asyncio.Task[None]] = set()
         self._stopping = False
@@ -128,27 +127,14 @@ class Chat:
             case "image":
                 path, _, text = argument.partition(" ")
                 self._send(text.strip(), (read_picture(Path(path)),))
+            case "retry":
+                self._run(ask_again(self._api, self.session, self._screen.show))
             case _:
-                await self._about_sessions(slash.name, argument)
+                leaves = slash.name == "new" or (slash.name in ("resume", "profile") and argument)
+                if leaves and self.busy:
+                    self._screen.say("A turn still runs in the old session; its answer is shown here when it comes.")
+                self.session = await self._about.do(slash.name, argument, self.session)
         return True
-
-    async def _about_sessions(self, name: str, argument: str) -> None:
-        if name in ("new", "resume") and self.busy:
-            self._screen.say("A turn still runs in the old session; its answer is shown here when it comes.")
-        match name:
-            case "new":
-                self.session = await make_session(self._api, self.session.profile, title=argument)
-                self._screen.say(f"New session {self.session.id}.")
-            case "resume":
-                self.session = await find_session(self._api, argument)
-                self._screen.say(f"Session {describe(self.session)}.")
-            case "sessions":
-                async for session in list_sessions(self._api, most=_SHOWN_SESSIONS):
-                    mark = "*" if session.id == self.session.id else " "
-                    self._screen.say(f"{mark} {describe(session)}")
-            case "title" | "status" | "usage":
-                self.session = await get_session(self._api, self.session.id)
-                self._screen.say(_FACTS[name](self.session))
 
     async def _told(self, command: str, body: dict[str, str] | None, otherwise: str, wait_seconds: float) -> None:
         try:
@@ -156,29 +142,3 @@ class Chat:
             self._screen.say(result or otherwise)
         except CliError as error:
             self._screen.problem(str(error))
-
-
-def describe(session: Session) -> str:
-    """Return a session in one line."""
-    quiet = ago(time.time() - session.last_activity) if session.last_activity else "?"
-    title = one_line(session.title or session.client_id or "(no title yet)")
-    return f"{session.id}  {title}  {session.turns} turns, {quiet} ago"
-
-
-def _status(session: Session) -> str:
-    doing = "a turn runs" if session.running_turns else "nothing runs"
-    return f"{describe(session)}; Profile {session.namespace}/{session.profile}; {doing}"
-
-
-def _usage(session: Session) -> str:
-    usage = session.usage
-    cost = dollars(usage.cost_usd, usage.unpriced_calls)
-    tokens = f"{usage.input_tokens:,} tokens in ({usage.cached_input_tokens:,} cached), {usage.output_tokens:,} out"
-    return f"{tokens}, {usage.model_calls} model calls, {cost}{f' ({usage.cost_note})' if usage.cost_note else ''}"
-
-
-def _title(session: Session) -> str:
-    return session.title or "(no title yet; the agent finds one after the first exchange, /new TITLE gives one)"
-
-
-_FACTS = {"title": _title, "status": _status, "usage": _usage}

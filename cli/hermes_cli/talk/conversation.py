@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from hermes_cli.api.client import Api
-from hermes_cli.api.sessions import answer_question, get_turn, post_message
+from hermes_cli.api.sessions import answer_question, get_turn, post_message, retry
 from hermes_cli.api.shapes import Session, Turn
 from hermes_cli.api.watch import Watch, watching
 from hermes_cli.errors import CliError, ExitCode, unreachable
@@ -41,6 +41,12 @@ async def answer(api: Api, session: Session, decision: str, argument: str, show:
         text, message_id = await answer_question(api, session.id, decision, argument)
         say(text)
         return await _follow(api, session.id, message_id, watch, show)
+
+
+async def ask_again(api: Api, session: Session, show: Show) -> Turn:
+    """Have the last message done again, and follow its turn. Raises CliError."""
+    async with watching(api, session.id, deltas=True) as watch:
+        return await _follow(api, session.id, await retry(api, session.id, secrets.token_hex(16)), watch, show)
 
 
 async def _follow(api: Api, sid: str, message_id: str, watch: Watch, show: Show) -> Turn:

@@ -82,6 +82,8 @@ class Progress:
             actions += self._tool(detail, event.name == "tool.finished")
         elif event.name == "conversation.compacted":
             actions.append(Notice("The conversation was compacted."))
+        if event.name in _ENDINGS:
+            actions += _files(body.get("data"))
         return actions, event.name in _ENDINGS
 
     def finish(self, turn: Turn) -> list[Action]:
@@ -154,3 +156,9 @@ class Progress:
             # What the model said before its tools stands as it is; the answer is what comes after them.
             self._shown, self._said, self._broken = "", "", False
         return [Tool(name, finished)]
+
+
+def _files(data: object) -> list[Action]:
+    files = data.get("files") if isinstance(data, dict) else None
+    names = [str(file.get("name", "")) for file in files if isinstance(file, dict)] if isinstance(files, list) else []
+    return [Notice(f"The agent sends {name}; hermes sessions files lists and saves it.") for name in names]

@@ -32,9 +32,13 @@ SLASHES = (
     Slash("compress", "[FOCUS]", "sum up the older part of the conversation", other_names=("compact",)),
     Slash("status", "", "show the session and what it does"),
     Slash("usage", "", "show tokens and cost of the session"),
-    Slash("title", "", "show the session's title"),
+    Slash("title", "[TEXT]", "show the session's title, or set it"),
+    Slash("undo", "[HOW MANY]", "take back the last exchange, or the last few"),
+    Slash("retry", "", "take back the last exchange, and have it done again"),
+    Slash("model", "[NAME]", "show the model that answers, or choose another"),
+    Slash("profile", "[NAME]", "show whom you talk to, or begin a session with another"),
     Slash("sessions", "", "list your sessions"),
-    Slash("resume", "ID", "go on with another session", required=True),
+    Slash("resume", "[NUMBER or ID]", "list your sessions with numbers, or go on with one"),
     Slash("quit", "", "leave; a running turn goes on", other_names=("exit", "q")),
 )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import hmac
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Generic, TypeVar
 
@@ -15,6 +15,7 @@ from pydantic import ValidationError
 from hermes_contracts.access import (
     ApiKeyRecord,
     ApiKeys,
+    ChatAccount,
     Scope,
     SlackAccount,
     SlackAccounts,
@@ -23,6 +24,7 @@ from hermes_contracts.access import (
     WebhookRoute,
     WebhookRoutes,
 )  # fmt: skip
+from hermes_gateway.gateway.channels.commands import COMMANDS_BY_NAME
 from hermes_gateway.gateway.web.errors import ApiError
 
 log = structlog.get_logger()
@@ -30,6 +32,10 @@ log = structlog.get_logger()
 T = TypeVar("T")
 
 _MAX_FILE_BYTES = 4 * 1024 * 1024
+
+
+class RecordProblem(ValueError):
+    """What is wrong with a file of records, in words that hold no secret."""
 
 
 class RecordFile(Generic[T]):
@@ -51,7 +57,7 @@ class RecordFile(Generic[T]):
             if identity == self._seen:
                 return
             if stat.st_size > _MAX_FILE_BYTES:
-                raise ValueError(f"larger than {_MAX_FILE_BYTES} bytes")
+                raise RecordProblem(f"larger than {_MAX_FILE_BYTES} bytes")
             self.current = self._parse(self._path.read_bytes())
             self._seen, self.problem = identity, None
             log.info("access.loaded", file=self._path.name)
@@ -73,7 +79,7 @@ class RecordFile(Generic[T]):
 def _explain(error: OSError | ValueError) -> str:
     if isinstance(error, ValidationError):
         return "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors(include_input=False)[:3])
-    return str(error)[:200] if isinstance(error, OSError) else "cannot be read"
+    return str(error)[:500] if isinstance(error, OSError | RecordProblem) else "cannot be read"
 
 
 class Keyring:
@@ -83,13 +89,17 @@ class Keyring:
         records = keys.keys if keys is not None else ()
         for record in records:
             if not record.owner.isprintable():
-                raise ValueError(f"key {record.id}: owner must be printable text")
+                raise RecordProblem(f"key {record.id}: owner must be printable text")
         self._records = [(bytes.fromhex(record.sha256), record) for record in records]
 
     @classmethod
     def parse(cls, data: bytes) -> Keyring:
         """Read `keys.json`. Raises ValueError."""
         return cls(ApiKeys.model_validate_json(data))
+
+    def owners(self, namespace: str) -> frozenset[str]:
+        """Return the owners of a namespace's keys."""
+        return frozenset(record.owner for _, record in self._records if record.namespace == namespace)
 
     def __len__(self) -> int:
         return len(self._records)
@@ -120,23 +130,40 @@ def parse_webhooks(data: bytes) -> dict[str, WebhookRoute]:
     routes = WebhookRoutes.model_validate_json(data).routes
     found = {route.name: route for route in routes}
     if len(found) != len(routes):
-        raise ValueError("a webhook name occurs twice")
+        raise RecordProblem("a webhook name occurs twice")
     return found
 
 
 def parse_slack(data: bytes) -> dict[str, SlackAccount]:
-    """Read `slack.json`: accounts by name. Raises ValueError when a name, or an app in a workspace, occurs twice."""
+    """Read `slack.json`: accounts by name. Raises ValueError when one is wrong, or is there twice."""
     accounts = SlackAccounts.model_validate_json(data).accounts
     found = {account.name: account for account in accounts}
     if len(found) != len(accounts) or len({account.account for account in accounts}) != len(accounts):
-        raise ValueError("a Slack account's name, or an app in a workspace, occurs twice")
+        raise RecordProblem("a Slack account's name, or an app in a workspace, occurs twice")
+    require_commands(accounts)
     return found
 
 
 def parse_telegram(data: bytes) -> dict[str, TelegramAccount]:
-    """Read `telegram.json`: accounts by name. Raises ValueError when a name or a bot occurs twice."""
+    """Read `telegram.json`: accounts by name. Raises ValueError when one is wrong, or is there twice."""
     accounts = TelegramAccounts.model_validate_json(data).accounts
     found = {account.name: account for account in accounts}
     if len(found) != len(accounts) or len({account.account for account in accounts}) != len(accounts):
-        raise ValueError("a Telegram account's name, or a bot, occurs twice")
+        raise RecordProblem("a Telegram account's name, or a bot, occurs twice")
+    require_commands(accounts)
     return found
+
+
+def require_commands(accounts: Iterable[ChatAccount]) -> None:
+    """Refuse a command that there is not, or that is for admins only: listed, it would allow nothing and nobody would know.
+
+    Raises RecordProblem.
+    """
+    for account in accounts:
+        for field in ("user_commands", "group_user_commands"):
+            for name in getattr(account, field):
+                spec = COMMANDS_BY_NAME.get(name)
+                if spec is None or spec.admins_only:
+                    why = "there is no command" if spec is None else "only admins may say the command"
+                    known = ", ".join(sorted(n for n, one in COMMANDS_BY_NAME.items() if not one.admins_only))
+                    raise RecordProblem(f"account {account.name}: {field}: {why} {name!r}; there are {known}")

@@ -24,10 +24,13 @@ from hermes_contracts.errors import HermesError
 from hermes_gateway.gateway import api, health
 from hermes_gateway.gateway.access import Keyring, RecordFile, parse_slack, parse_telegram, parse_webhooks
 from hermes_gateway.gateway.approvals.desk import AnswerDesk
+from hermes_gateway.gateway.bindings.router import Bindings, build_router as bindings_router
 from hermes_gateway.gateway.channels.listener import build_listener
 from hermes_gateway.gateway.channels.webhook import WebhookChannel
 from hermes_gateway.gateway.channels.webhook_reading import CHANNEL
 from hermes_gateway.gateway.chat_platforms import ChatAccounts, chat_platforms
+from hermes_gateway.gateway.conversations.desk import ConversationDesk
+from hermes_gateway.gateway.conversations.waiting import WaitingMessages
 from hermes_gateway.gateway.delivery.deliver import Deliverer, Send
 from hermes_gateway.gateway.delivery.partitions import deliver_partitions
 from hermes_gateway.gateway.delivery.sender import WebhookSender
@@ -39,6 +42,7 @@ from hermes_gateway.gateway.jobs.router import build_router as jobs_router, jobs
 from hermes_gateway.gateway.openai_api.calls import Calls
 from hermes_gateway.gateway.openai_api.router import build_router as openai_router
 from hermes_gateway.gateway.openai_api.service import ChatService
+from hermes_gateway.gateway.people.router import build_router as people_router
 from hermes_gateway.gateway.profiles import ProfileCache
 from hermes_gateway.gateway.responses_api.records import ResponseRecords
 from hermes_gateway.gateway.responses_api.router import build_router as responses_router
@@ -46,6 +50,8 @@ from hermes_gateway.gateway.responses_api.service import ResponsesService
 from hermes_gateway.gateway.runs_api.router import build_router as runs_router
 from hermes_gateway.gateway.runs_api.service import RunsService
 from hermes_gateway.gateway.sessions_api.approvals import build_router as approvals_router
+from hermes_gateway.gateway.sessions_api.conversations import build_router as conversations_router
+from hermes_gateway.gateway.sessions_api.files import build_router as files_router
 from hermes_gateway.gateway.sessions_api.replay import OpenStreams
 from hermes_gateway.gateway.sessions_api.router import build_events_router as events_router, build_router as sessions_router
 from hermes_gateway.gateway.sessions_api.service import SessionsService
@@ -110,6 +116,7 @@ async def running(settings: GatewaySettings) -> AsyncIterator[Ports]:
         sender = WebhookSender(lambda: webhooks.current, timeout_seconds=settings.delivery_timeout_seconds)
         stack.push_async_callback(sender.close)
         instance = f"{socket.gethostname()}-{secrets.token_hex(4)}"
+        accounts = ChatAccounts(lambda: slack.current, lambda: telegram.current)
         platforms = await stack.enter_async_context(
             chat_platforms(
                 bus,
@@ -117,7 +124,7 @@ async def running(settings: GatewaySettings) -> AsyncIterator[Ports]:
                 hub,
                 profiles,
                 ingest,
-                ChatAccounts(lambda: slack.current, lambda: telegram.current),
+                accounts,
                 instance,
                 timeout_seconds=settings.delivery_timeout_seconds,
             )
@@ -144,7 +151,18 @@ async def running(settings: GatewaySettings) -> AsyncIterator[Ports]:
         )
         private = api.guarded(
             api.build_application(
-                *_routers(settings, bus, store, turns, hub, profiles, streams), health.build_router(checks)
+                *_routers(settings, bus, store, turns, hub, profiles, streams),
+                people_router(store, accounts.by_channel()),
+                health.build_router(checks),
+                bindings_router(
+                    Bindings(
+                        profiles,
+                        platforms.telegram,
+                        accounts.by_channel(),
+                        lambda: webhooks.current,
+                        lambda namespace: keyring.current.owners(namespace),
+                    )
+                ),
             ),
             lambda: keyring.current,
             max_bytes=settings.api_max_body_bytes,
@@ -188,12 +206,15 @@ def _routers(
     )
     sessions = SessionsService(profiles, turns, keys, store, command_wait_seconds=settings.command_wait_seconds)
     responses = ResponseRecords(js, "resp")
+    desk = AnswerDesk(store, profiles, turns.post)
     return [
         openai_router(ChatService(calls), profiles),
         responses_router(ResponsesService(calls, responses)),
-        runs_router(RunsService(calls, turns, sessions, responses, ResponseRecords(js, "run"))),
+        runs_router(RunsService(calls, turns, sessions, responses, ResponseRecords(js, "run"), desk)),
         sessions_router(sessions),
-        approvals_router(sessions, AnswerDesk(store, profiles, turns.post)),
+        approvals_router(sessions, desk),
+        conversations_router(sessions, ConversationDesk(store, WaitingMessages(js).count), profiles, turns.post),
+        files_router(sessions, store),
         jobs_router(jobs_client(bus)),
         events_router(sessions, bus, js, hub, streams, heartbeat_seconds=settings.heartbeat_seconds),
     ]

@@ -27,4 +27,7 @@ UNCERTAIN = Counter(
     ["channel"],
 )
 STRANGERS = Counter("hermes_gateway_strangers_total", "Messages of people who may not use an account", ["channel"])
+SIGNATURES_REFUSED = Counter(
+    "hermes_gateway_signatures_refused_total", "Requests whose signature or secret is wrong", ["channel"]
+)
 REQUESTS = Counter("hermes_gateway_http_requests_total", "HTTP requests answered", ["listener", "status_class"])

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from hermes_contracts import names
-from hermes_contracts.conversation import ImagePart, MediaType
+from hermes_contracts.conversation import ImagePart, MediaType, picture_type
 from hermes_contracts.errors import ErrorCode, HermesError
 from hermes_contracts.store_api import MAX_MEDIA_BYTES, MEDIA_PAGE_BYTES, PUT_MEDIA, PutMediaRequest
 from hermes_gateway.gateway.web.errors import ApiError
@@ -43,19 +43,6 @@ class Picture:
     part: ImagePart
 
 
-def sniff(data: bytes) -> MediaType | None:
-    """Tell the type of a picture by its first bytes; None when it is none that models take."""
-    if data.startswith(b"\x89PNG\r\n\x1a\n"):
-        return "image/png"
-    if data.startswith(b"\xff\xd8\xff"):
-        return "image/jpeg"
-    if data.startswith((b"GIF87a", b"GIF89a")):
-        return "image/gif"
-    if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
-        return "image/webp"
-    return None
-
-
 def read_picture(sent: PictureUrl) -> Picture:
     """Decode a data URL. Raises ApiError 400, or 413 when it is too large."""
     where, url = sent.param, sent.url
@@ -76,7 +63,7 @@ def read_picture(sent: PictureUrl) -> Picture:
     if len(data) > MAX_MEDIA_BYTES:
         raise _too_large(where)
     # The bytes decide: a provider refuses a picture whose declared type is another.
-    kind = sniff(data)
+    kind = picture_type(data)
     if kind is None:
         raise _refused(where, f"the bytes are not a picture of a type that models take: {_KINDS}")
     return Picture(kind, data, ImagePart(media_id=names.media_id(data), media_type=kind, size=len(data)))

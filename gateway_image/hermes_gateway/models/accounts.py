@@ -50,6 +50,7 @@ class Account:
                     "provider": self.candidate.route.provider,
                     "model": event.model or self.candidate.route.model,
                     "context_window": self.candidate.knowledge.model.context_window,
+                    "place": self.candidate.route.place.field,
                 }
             )
         if self.first is None:

@@ -16,6 +16,7 @@ from hermes_contracts.model_api import ModelEvent, ModelRequest, Restart, Sessio
 from hermes_gateway.models.accounts import Account, Accounts
 from hermes_gateway.models.metrics import ModelsMetrics
 from hermes_gateway.models.pictures import Pictures, image_ids
+from hermes_gateway.models.provider_secret import not_configured
 from hermes_gateway.models.providers.errors import ProviderError, Reason, Remedy
 from hermes_gateway.models.providers.remedies import repaired, without_images
 from hermes_gateway.models.retry import Decision, RetryPolicy, Step, decide, hints_of
@@ -79,7 +80,8 @@ class Attempts:
 
     async def stream(self, call: Call) -> AsyncGenerator[ModelEvent, None]:
         """Yield events, `Finish` last. Raises HermesError: the most telling failure, when nobody could answer."""
-        choice = self._routes.choose(call.claims.namespace, call.spec, call.request.purpose)
+        request = call.request
+        choice = self._routes.choose(call.claims.namespace, call.spec, request.purpose, request.passed_over, request.model)
         failures: list[tuple[str, HermesError]] = [(place.field, error) for place, error in choice.problems]
         for field_name, error in failures:
             log.warning("models.not_configured", sid=call.claims.sub, field=field_name, reason=error.message)
@@ -111,7 +113,7 @@ class Attempts:
                 await self._wait(call, following.wait_seconds, failure)
                 if step == Step.FALL_BACK:
                     break
-        raise telling(failures, failures[-1][1])
+        raise telling(failures, failures[-1][1] if failures else not_configured("The Profile names no other model."))
 
     async def _once(self, call: Call, candidate: Candidate, state: _Try, number: int) -> AsyncGenerator[ModelEvent, None]:
         """Make one attempt."""
@@ -126,7 +128,7 @@ class Attempts:
                 if target.known.vision:
                     media = await self._pictures.get(call.claims.sub, images)
                 else:
-                    request = without_images(request)
+                    request = without_images(request, await self._pictures.descriptions(call.claims.sub, images))
         state.asked = target
         account = Account(candidate, number)
         try:

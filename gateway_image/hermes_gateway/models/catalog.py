@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import cache, lru_cache
@@ -16,6 +17,8 @@ from hermes_gateway.models.target import KnownModel, Price
 
 LAST_RESORT_WINDOW = 128_000
 """Tokens. Too small costs an early summary, too large a refused call: the smallest window of today's common models."""
+_OTHER_MODEL = re.compile(r"[^\W_]|\.\d|-\d{1,2}(?![^\W_])")
+"""What makes a longer name another model's: letters, or one more number of a version, which is shorter than a date."""
 MINIMUM_WINDOW = 64_000
 """Tokens. Below it prompt, tools and protected messages leave no room to work in."""
 
@@ -106,7 +109,7 @@ def _table() -> dict[str, _Entry]:
                 item["context_window"], item["max_output_tokens"],
                 vision=item["vision"], reasoning=item["reasoning"], prompt_cache=item["prompt_cache"],
             ),
-            {provider: _price(price) for provider, price in item.get("prices", {}).items()},
+            {provider: _price(price) for provider, price in item["prices"].items()},
             {provider: _price(price) for provider, price in over.get("prices", {}).items()},
             over.get("input_tokens", 0),
         )  # fmt: skip
@@ -134,8 +137,8 @@ def _stands_in(known: str, name: str) -> bool:
     start = name.find(known)
     while start >= 0:
         after = name[start + len(known) :]
-        # `gpt-4` is not in `gpt-4.5` and not in `gpt-4o`; `claude-sonnet-4` is in `claude-sonnet-4-20250514`.
-        ends = not after or not (after[0].isalnum() or (after[0] == "." and after[1:2].isdigit()))
+        # `gpt-4` is not in `gpt-4.5`, `gpt-4o` or `gpt-4-5`; `claude-sonnet-4` is in `claude-sonnet-4-20250514`.
+        ends = not _OTHER_MODEL.match(after)
         if ends and (start == 0 or not name[start - 1].isalnum()):
             return True
         start = name.find(known, start + 1)

@@ -89,11 +89,13 @@ class Endpoint:
 
     async def _info(self, scope: Scope, headers: dict[bytes, str]) -> bytes:
         claims = self._tokens.verify(headers.get(b"authorization"))
-        asked = parse_qs(scope["query_string"].decode("latin-1")).get("purpose", [Purpose.TURN.value])[0]
+        query = parse_qs(scope["query_string"].decode("ascii", "replace"))
+        asked = query.get("purpose", [Purpose.TURN.value])[0]
         if asked not in list(Purpose):
             raise HermesError(ErrorCode.INVALID, f"purpose: expected one of {', '.join(Purpose)}")
         profile = await self._service.profile_of(claims)
-        return self._service.info(claims, profile, Purpose(asked)).model_dump_json().encode()
+        chosen = query.get("model", [""])[0]
+        return self._service.info(claims, profile, Purpose(asked), chosen).model_dump_json().encode()
 
     async def _admit(
         self, scope: Scope, headers: dict[bytes, str], receive: Receive

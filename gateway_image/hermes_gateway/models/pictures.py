@@ -6,17 +6,26 @@ import asyncio
 import base64
 import binascii
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from hermes_contracts.conversation import ImagePart
 from hermes_contracts.errors import ErrorCode, HermesError
 from hermes_contracts.model_api import ModelRequest
-from hermes_contracts.store_api import GET_MEDIA, MAX_MEDIA_BYTES, GetMediaRequest
+from hermes_contracts.store_api import (
+    DESCRIPTIONS,
+    GET_MEDIA,
+    MAX_DESCRIBED,
+    MAX_MEDIA_BYTES,
+    DescriptionsRequest,
+    GetMediaRequest,
+)
 from hermes_gateway.models.store import Store
 from hermes_gateway.models.target import Medium
 
 CACHE_BYTES = 64 * 1024 * 1024
+MAX_DESCRIPTIONS = 2_000
 _AT_ONCE = 4
+_UNREADABLE = "The pictures of this conversation cannot be read now."
 
 
 def image_ids(request: ModelRequest) -> list[str]:
@@ -32,6 +41,7 @@ class Pictures:
         self._limit = limit_bytes
         self._size = 0
         self._kept: OrderedDict[tuple[str, str], Medium] = OrderedDict()
+        self._described: OrderedDict[tuple[str, str], str] = OrderedDict()
 
     async def get(self, sid: str, ids: Iterable[str]) -> dict[str, Medium]:
         """Return a session's pictures; those that are gone are left out. Raises HermesError UNAVAILABLE."""
@@ -49,9 +59,27 @@ class Pictures:
                 for media_id in ids:
                     group.create_task(one(media_id))
         except* HermesError as errors:
-            raise HermesError(
-                ErrorCode.UNAVAILABLE, "The pictures of this conversation cannot be read now.", retryable=True
-            ) from errors
+            raise HermesError(ErrorCode.UNAVAILABLE, _UNREADABLE, retryable=True) from errors
+        return found
+
+    async def descriptions(self, sid: str, ids: Sequence[str]) -> dict[str, str]:
+        """Return what a session's pictures show, as far as they were described. Raises HermesError UNAVAILABLE.
+
+        A description never changes, so it is asked for until there is one, and then never again.
+        """
+        unknown = [media_id for media_id in ids if (sid, media_id) not in self._described]
+        found = {media_id: self._described[sid, media_id] for media_id in ids if (sid, media_id) in self._described}
+        try:
+            for start in range(0, len(unknown), MAX_DESCRIBED):
+                some = DescriptionsRequest(sid=sid, media_ids=tuple(unknown[start : start + MAX_DESCRIBED]))
+                found.update((await self._store.call(DESCRIPTIONS, some)).descriptions)
+        except HermesError as error:
+            raise HermesError(ErrorCode.UNAVAILABLE, _UNREADABLE, retryable=True) from error
+        for media_id, text in found.items():
+            self._described[sid, media_id] = text
+            self._described.move_to_end((sid, media_id))
+        while len(self._described) > MAX_DESCRIPTIONS:
+            self._described.popitem(last=False)
         return found
 
     async def _one(self, sid: str, media_id: str) -> Medium | None:
@@ -76,6 +104,8 @@ class Pictures:
                 if error.code is ErrorCode.NOT_FOUND:
                     return None
                 raise
+            if page.media_type == "application/octet-stream":
+                return None
             data += piece
             if len(data) >= page.total:
                 return Medium(page.media_type, bytes(data))

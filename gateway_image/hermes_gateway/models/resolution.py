@@ -10,11 +10,12 @@ import httpx2
 from hermes_contracts.crd.profile import CustomProvider, ModelChoice, ProfileSpec
 from hermes_contracts.errors import HermesError
 from hermes_contracts.model_api import Purpose
-from hermes_contracts.providers import BUILT_IN, CODEX, SCRIPTED, ApiMode
+from hermes_contracts.providers import BUILT_IN, CODEX_MODE, SCRIPTED, WireFormat
 from hermes_gateway.models.provider_secret import HOSTS, REGION, ProviderSecret, not_configured
 from hermes_gateway.models.target import ApiKey, AwsKeys, Credential
 
-_NOT_HERE: ApiMode = "codex_app_server"
+_ASKED_BY_CODEX: dict[str, WireFormat] = {"openai": "responses"}
+"""Formats in which the Codex app server's models are asked, where that is not the provider's default: some have no other."""
 SCRIPTED_AWS = AwsKeys("scripted", "scripted", None, "us-east-1")
 SCRIPTED_KEY = ApiKey("none")
 
@@ -37,7 +38,7 @@ class Route:
     """A model whose provider is known. `base_url` may still hold `{region}`; `secret` is None for the scripted model."""
 
     place: Place
-    api_mode: ApiMode
+    api_mode: WireFormat
     base_url: str
     secret: str | None
     url_field: str = ""
@@ -54,14 +55,19 @@ class Route:
         return self.place.choice.name
 
 
-def places(spec: ProfileSpec, purpose: Purpose) -> tuple[Place, ...]:
-    """Return whom a call may be sent to, in order: the side job's own model, the main model, its fallbacks."""
+def places(spec: ProfileSpec, purpose: Purpose, chosen: str = "") -> tuple[Place, ...]:
+    """Return whom a call may be sent to, in order: the side job's own model, the main model, its fallbacks.
+
+    A `chosen` model that the Profile offers takes the main model's place; one that it does not offer (any more) does not.
+    """
     model = spec.model
-    found = [Place("model", model)]
+    offered = [Place(f"model.choices[{index}]", choice) for index, choice in enumerate(model.choices)]
+    found = [next((place for place in offered if place.choice.name == chosen), Place("model", model))]
     found += [Place(f"model.fallbacks[{index}]", choice) for index, choice in enumerate(model.fallbacks)]
     auxiliary = {
         Purpose.COMPRESSION: model.auxiliary.compression,
         Purpose.TITLE: model.auxiliary.title,
+        Purpose.VISION: model.auxiliary.vision,
         Purpose.APPROVAL: model.auxiliary.approval,
     }.get(purpose)
     if auxiliary is not None:
@@ -72,11 +78,8 @@ def places(spec: ProfileSpec, purpose: Purpose) -> tuple[Place, ...]:
 def route(place: Place, spec: ProfileSpec, scripted_url: str) -> Route:
     """Return a model's provider, wire format and address. Raises HermesError NOT_CONFIGURED."""
     choice = place.choice
-    if choice.provider == CODEX or choice.api_mode == _NOT_HERE:
-        raise not_configured(
-            f"{place.field}.provider: codex is an agent that runs in the sandbox by itself and answers no single model "
-            "call; name a model provider here."
-        )
+    if choice.api_mode == CODEX_MODE and place.field != "model":
+        raise not_configured(f"{place.field}.apiMode: {CODEX_MODE} is for the main model only; remove it.")
     if choice.provider == SCRIPTED:
         return _scripted(place, spec, scripted_url)
     custom = _custom(spec.providers, choice.provider)
@@ -90,14 +93,19 @@ def route(place: Place, spec: ProfileSpec, scripted_url: str) -> Route:
         raise not_configured(
             f"{place.field}.provider: {choice.provider} is neither a built-in provider nor one of spec.providers."
         )
-    if mode == _NOT_HERE:
-        raise not_configured(f"spec.providers: apiMode {mode} of {choice.provider} serves no model calls.")
     secret = choice.secret_ref.name if choice.secret_ref else secret
     if secret is None:
         raise not_configured(f"The Profile names no Secret for {choice.provider}: set {place.field}.secretRef.")
     own = choice.base_url is not None or built_in is not None
     url_field = f"{place.field}.baseUrl" if own else f"spec.providers[{choice.provider}].baseUrl"
-    return Route(place, choice.api_mode or mode, choice.base_url or url, secret, url_field)
+    return Route(place, _format(choice, mode), choice.base_url or url, secret, url_field)
+
+
+def _format(choice: ModelChoice, default: WireFormat) -> WireFormat:
+    """Return how a provider is asked: a main model whose turns the Codex app server runs is asked as any other."""
+    if choice.api_mode == CODEX_MODE:
+        return _ASKED_BY_CODEX.get(choice.provider, default)
+    return choice.api_mode or default
 
 
 def _custom(providers: Sequence[CustomProvider], name: str) -> CustomProvider | None:
@@ -107,7 +115,7 @@ def _custom(providers: Sequence[CustomProvider], name: str) -> CustomProvider | 
 def _scripted(place: Place, spec: ProfileSpec, scripted_url: str) -> Route:
     if spec.model.provider != SCRIPTED:
         raise not_configured(f"{place.field}.provider: the scripted model stands in for no other model.")
-    mode: ApiMode = place.choice.api_mode or "chat_completions"
+    mode = _format(place.choice, "chat_completions")
     # Two of the wire formats have the version in their paths, not in their base addresses.
     url = scripted_url if mode in ("chat_completions", "responses") else scripted_url.removesuffix("/v1")
     return Route(place, mode, url, None)
@@ -147,6 +155,6 @@ def fits(found: Route, secret: ProviderSecret) -> HermesError | None:
     return not_configured(f"Secret {secret.name} holds AWS keys, and {found.api_mode} needs `api-key`.")
 
 
-def scripted_credential(mode: ApiMode) -> Credential:
+def scripted_credential(mode: WireFormat) -> Credential:
     """Return what the scripted model is shown: it checks nothing."""
     return SCRIPTED_AWS if mode == "bedrock_converse" else SCRIPTED_KEY

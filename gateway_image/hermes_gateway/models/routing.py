@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Collection, Iterator, Mapping, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from urllib.parse import urlsplit
@@ -86,6 +86,11 @@ def candidate(namespace: str, place: Place, spec: ProfileSpec, purpose: Purpose,
             f"{found.model} reads {window:,} tokens, and an agent needs {MINIMUM_WINDOW:,}: choose another model, or set "
             f"{place.facts_field}.contextWindow if that is known to be enough."
         )
+    if purpose is Purpose.VISION and not knowledge.model.vision:
+        raise not_configured(
+            f"{found.model} is not known to take pictures: name a model that does in model.auxiliary.vision, or set "
+            f"{place.facts_field}.vision if this one does."
+        )
     if knowledge.model.price is None and limits_money(spec.budgets):
         raise not_configured(
             f"The Profile limits money, and the price of {found.model} is not known: set {place.facts_field}.price, or "
@@ -116,11 +121,15 @@ class Routes:
         self._backends = backends
         self._logins = logins
 
-    def choose(self, namespace: str, spec: ProfileSpec, purpose: Purpose) -> Choice:
-        """Return who is asked, in order."""
+    def choose(
+        self, namespace: str, spec: ProfileSpec, purpose: Purpose, passed_over: Collection[str] = (), chosen: str = ""
+    ) -> Choice:
+        """Return who is asked, in order, a person's `chosen` model first; not those whose places are `passed_over`."""
         found: list[Candidate] = []
         problems: list[tuple[Place, HermesError]] = []
-        for place in places(spec, purpose):
+        for place in places(spec, purpose, chosen):
+            if place.field in passed_over:
+                continue
             try:
                 found.append(candidate(namespace, place, spec, purpose, self._backends.scripted_url))
             except HermesError as error:
@@ -129,9 +138,9 @@ class Routes:
             found.sort(key=lambda one: self.health.cooling(one.health_key))
         return Choice(tuple(found), tuple(problems))
 
-    def info(self, namespace: str, spec: ProfileSpec, purpose: Purpose) -> ModelInfo:
+    def info(self, namespace: str, spec: ProfileSpec, purpose: Purpose, chosen: str = "") -> ModelInfo:
         """Return what is known of the model that would serve now. Raises HermesError NOT_CONFIGURED."""
-        choice = self.choose(namespace, spec, purpose)
+        choice = self.choose(namespace, spec, purpose, chosen=chosen)
         if not choice.candidates:
             raise choice.problems[0][1]
         found = choice.candidates[0]

@@ -49,9 +49,9 @@ class ModelsService:
             raise HermesError(ErrorCode.NOT_FOUND, f"there is no Profile {claims.profile} in namespace {claims.namespace}")
         return profile
 
-    def info(self, claims: SessionClaims, profile: ProfileSpec, purpose: Purpose) -> ModelInfo:
+    def info(self, claims: SessionClaims, profile: ProfileSpec, purpose: Purpose, chosen: str = "") -> ModelInfo:
         """Return what is known of the model that serves a purpose now. Raises HermesError NOT_CONFIGURED."""
-        return self._routes.info(claims.namespace, profile, purpose)
+        return self._routes.info(claims.namespace, profile, purpose, chosen)
 
     async def events(
         self, claims: SessionClaims, profile: ProfileSpec, request: ModelRequest

@@ -29,8 +29,14 @@ CHANNEL_LIMITS: dict[str, ChannelLimit] = {
     "webhook": ChannelLimit(100_000),
     "slack": ChannelLimit(3_500, chat=True),
     "telegram": ChannelLimit(3_500, utf16_units, chat=True),
+    "home": ChannelLimit(3_500, utf16_units, chat=True),
 }
 _OTHER_CHANNELS = ChannelLimit(4_000)
+
+
+def is_delivered(channel: str) -> bool:
+    """Tell whether answers are sent there; else the caller reads them himself."""
+    return CHANNEL_LIMITS.get(channel, _OTHER_CHANNELS).characters is not None
 
 
 def split_reply(channel: str, reply: str) -> list[str]:

@@ -11,6 +11,7 @@ from pathlib import Path
 import psycopg
 import structlog
 import uvloop
+from nats.aio.client import Client
 from nats.errors import Error as NatsError
 from pydantic import ValidationError
 
@@ -25,6 +26,9 @@ from hermes_gateway.store.janitor import clean_for_ever
 from hermes_gateway.store.migrate import MigrationError, migrate
 from hermes_gateway.store.relay import Relay
 from hermes_gateway.store.settings import StoreSettings
+from hermes_gateway.store.workspaces.pieces import collect_for_ever
+from hermes_gateway.store.workspaces.s3 import s3_shelf
+from hermes_gateway.store.workspaces.shelf import BusShelf, Shelf
 from hermes_service.bus import BusCredentials, connect, follow_file
 from hermes_service.lifecycle import run
 from hermes_service.logs import configure_logging
@@ -64,6 +68,21 @@ async def _inspect_when_up(health: DatabaseHealth) -> None:
         await asyncio.sleep(_STARTUP_PAUSE_SECONDS)
 
 
+def _shelf(settings: StoreSettings, bus: Client, stack: AsyncExitStack) -> Shelf:
+    """Return where files of workspaces are kept."""
+    if not settings.archive_s3_bucket:
+        return BusShelf(bus, settings.archive_bus_mebibytes * 1024 * 1024)
+    shelf = s3_shelf(
+        bucket=settings.archive_s3_bucket,
+        prefix=settings.archive_s3_prefix,
+        endpoint=settings.archive_s3_endpoint,
+        region=settings.archive_s3_region,
+        credentials=settings.archive_s3_credentials,
+    )
+    stack.callback(shelf.close)
+    return shelf
+
+
 async def serve(settings: StoreSettings) -> None:
     """Run until cancelled; what was taken from the bus is answered before the connection closes."""
     operations = Operations()
@@ -88,7 +107,8 @@ async def serve(settings: StoreSettings) -> None:
         stack.push_async_callback(bus.close)
         relay = Relay(bus, relaying)
         await stack.enter_async_context(relay.running())
-        server = RpcServer(bus, build_handlers(requests, relay, bus), concurrency=settings.concurrency)
+        shelf = _shelf(settings, bus, stack)
+        server = RpcServer(bus, build_handlers(requests, relay, bus, shelf), concurrency=settings.concurrency)
         await server.start(_QUEUE)
 
         operations.ready["database"] = health.reachable
@@ -99,6 +119,7 @@ async def serve(settings: StoreSettings) -> None:
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(health.watch())
+                group.create_task(collect_for_ever(requests, shelf))
                 group.create_task(follow_file(bus, credentials, settings.bus_credentials_file))
                 group.create_task(
                     clean_for_ever(

@@ -21,11 +21,13 @@ from hermes_contracts.store_api import (
     AskApprovalRequest,
     ListApprovalsRequest,
 )  # fmt: skip
+from hermes_contracts.store_api.people import PeopleAction
 from hermes_gateway.store import rules
 from hermes_gateway.store.answers import storable
 from hermes_gateway.store.database import Database, Row, Scope, Statement, Transaction
 from hermes_gateway.store.grants import grant_statement
 from hermes_gateway.store.outbox import TELL, OutboxRow, TurnFacts, event_row, tell
+from hermes_gateway.store.people_record import decision_statement
 from hermes_gateway.store.sessions import require_owner
 from hermes_service.rpc import Caller
 
@@ -64,6 +66,11 @@ update approvals set state = %s, scope = %s, answer = %s, answered_by = %s, answ
 where sid = %s and approval_id = %s and state = 'pending' and deadline > now()
 """
 _STATES = {"approve": "approved", "deny": "denied", "answer": "answered"}
+_RECORDED: dict[str, PeopleAction] = {
+    "approved": "call_approved",
+    "denied": "call_denied",
+    "answered": "question_answered",
+}
 
 
 def approval_id(sid: str, turn_id: str, call_id: str) -> str:
@@ -180,9 +187,11 @@ def _decide(request: AnswerApprovalRequest, row: Row, inbound: Inbound, session:
     facts = TurnFacts.of(inbound, row["turn_id"])
     event = event_row(facts, EventType.APPROVAL_ANSWERED, {"approval_id": name, "state": state, "scope": scope})
     always = [grant_statement(request.owner, session, row)] if scope == "always" else []
+    action = _RECORDED[state]
     return [
         (_ANSWER, (state, scope, storable(request.text), storable(request.by), sid, name)),
         *always,
+        decision_statement(action, request.by, session, inbound, f"{name} {scope}".strip()),
         (TELL, {"sid": sid, "turn_id": row["turn_id"], **tell([event])}),
         (_ONE, (sid, name)),
     ]

@@ -27,20 +27,20 @@ _PAGE_BYTES = 384 * 1024
 """A page ends before its messages exceed this, so that prompt, page and envelope fit the bus; one message always fits."""
 
 _AGENT_PAGE = """
-select sequence, turn_id, step, body from messages
-where sid = %s and cid = %s and sequence > greatest(%s,
+select sequence, turn_id, step, body, undone from messages
+where sid = %s and cid = %s and not undone and sequence > greatest(%s,
     (select begins_after from conversations where sid = %s and cid = %s)) order by sequence limit %s
 """
 _PAGE = """
-select sequence, turn_id, step, body from messages
+select sequence, turn_id, step, body, undone from messages
 where sid = %s and cid = %s and sequence > %s and not copied order by sequence limit %s
 """
 _WHOLE_PAGE = """
-select sequence, turn_id, step, body from messages
+select sequence, turn_id, step, body, undone from messages
 where sid = %s and sequence > %s and not copied order by sequence limit %s
 """
 _CONVERSATION = """
-select case when %s then prompt end as prompt, compactions, context_tokens, context_sequence
+select case when %s then prompt end as prompt, compactions, context_tokens, context_sequence, undone
 from conversations where sid = %s and cid = %s
 """
 _NAME = """
@@ -57,7 +57,8 @@ with here as (
 select epoch, cid from here
 """
 _PROMPT = "select prompt from conversations where sid = %s and cid = %s"
-_UNKNOWN: Row = {"prompt": None, "compactions": 0, "context_tokens": 0, "context_sequence": 0}
+_UNKNOWN: Row = {"prompt": None, "compactions": 0, "context_tokens": 0, "context_sequence": 0, "undone": 0}
+_UNDONE = ',"undone":true'
 _EPOCH = "select epoch from sessions where sid = %s"
 
 
@@ -87,6 +88,7 @@ class Conversations:
                 compactions=conversation["compactions"],
                 context_tokens=conversation["context_tokens"],
                 context_sequence=conversation["context_sequence"],
+                undone=conversation["undone"],
             )
 
         return await self.database.run(Scope(sid=caller.sid), work)
@@ -160,7 +162,7 @@ def page_text(rows: list[Row], *, more: bool, **fields: str | int) -> Encoded:
     """Put a `LoadReply` or `TranscriptReply` together from rows whose bodies, like a prompt, are JSON already."""
     messages = ",".join(
         f'{{"version":{PROTOCOL_VERSION},"sequence":{row["sequence"]},"turn_id":"{row["turn_id"]}",'
-        f'"step":{row["step"]},"message":{row["body"]}}}'
+        f'"step":{row["step"]}{_UNDONE if row["undone"] else ""},"message":{row["body"]}}}'
         for row in rows
     )
     rest = "".join(f',"{name}":{value}' for name, value in fields.items())

@@ -21,6 +21,7 @@ from hermes_contracts.store_api import (
 from hermes_gateway.store.answers import storable
 from hermes_gateway.store.database import Database, Row, Scope, Statement, Transaction
 from hermes_gateway.store.usage import USAGE_COLUMNS, usage_of
+from hermes_gateway.store.workspaces.snapshots import forget_workspace
 from hermes_service.rpc import Caller
 
 # A purged session that comes back goes on counting where it stopped: an agent of its former life stays fenced.
@@ -64,10 +65,13 @@ def purge_statements(sid: str) -> list[Statement]:
         (_BURY_EPOCH, (sid,)),
         ("delete from messages where sid = %s", (sid,)),
         ("delete from conversations where sid = %s", (sid,)),
+        ("delete from conversation_choices where sid = %s", (sid,)),
         ("delete from compactions where sid = %s", (sid,)),
         ("delete from media_pages where sid = %s", (sid,)),
         ("delete from media where sid = %s", (sid,)),
+        ("delete from files where sid = %s", (sid,)),
         ("delete from session_spend where sid = %s", (sid,)),
+        *forget_workspace(sid),
         ("delete from journal where sid = %s", (sid,)),
         ("delete from steps where sid = %s", (sid,)),
         ("delete from deliveries where sid = %s", (sid,)),

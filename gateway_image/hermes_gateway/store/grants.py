@@ -18,7 +18,14 @@ _LIST = """
 select profile, call_hash, tool, arguments, extract(epoch from created_at)::float8 as created_at
 from approval_grants where owner = %s and namespace = %s order by created_at desc, call_hash limit 200
 """
-_REVOKE = "delete from approval_grants where owner = %s and namespace = %s and profile = %s and call_hash = %s"
+_REVOKE = """
+with gone as (
+    delete from approval_grants where owner = %s and namespace = %s and profile = %s and call_hash = %s
+    returning owner, namespace, profile, call_hash
+)
+insert into people_audit (account, actor, action, person, namespace, profile, detail)
+select '', owner, 'grant_revoked', owner, namespace, profile, call_hash from gone
+"""
 
 
 def grant_statement(owner: str, session: Row, approval: Row) -> Statement:

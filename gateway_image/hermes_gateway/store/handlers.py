@@ -18,6 +18,7 @@ from hermes_contracts.errors import HermesError
 from hermes_contracts.store_api import Method, PutCommandReply, PutCommandRequest
 from hermes_gateway.store import metrics
 from hermes_gateway.store.approvals import ApprovalDesk
+from hermes_gateway.store.choices import Choices
 from hermes_gateway.store.commands import Commands
 from hermes_gateway.store.compactions import Compactions
 from hermes_gateway.store.conversations import Conversations
@@ -25,17 +26,25 @@ from hermes_gateway.store.cron import CronRuns
 from hermes_gateway.store.database import Database
 from hermes_gateway.store.deliveries import Deliveries
 from hermes_gateway.store.epochs import Epochs
+from hermes_gateway.store.files import Files
 from hermes_gateway.store.grants import GrantBook
+from hermes_gateway.store.homes import HomeBook
 from hermes_gateway.store.known import KnownTurns
+from hermes_gateway.store.links import LinkBook
 from hermes_gateway.store.logins import Logins
 from hermes_gateway.store.media import Media
 from hermes_gateway.store.namespaces import Namespaces
 from hermes_gateway.store.pairings import PairingBook
+from hermes_gateway.store.people_record import PeopleRecords
 from hermes_gateway.store.relay import Relay
 from hermes_gateway.store.sessions import Sessions
 from hermes_gateway.store.steps import Steps
 from hermes_gateway.store.turns import Turns
+from hermes_gateway.store.undo import Undoing
 from hermes_gateway.store.usage import UsageLedger
+from hermes_gateway.store.workspaces.pieces import Pieces
+from hermes_gateway.store.workspaces.shelf import Shelf
+from hermes_gateway.store.workspaces.snapshots import Snapshots
 from hermes_service.rpc import Caller, Encoded, Handler
 
 Req = TypeVar("Req", bound=BaseModel)
@@ -83,14 +92,14 @@ class Table:
         self.handlers[method.name] = serve
 
 
-def build_handlers(database: Database, relay: Relay, bus: Client) -> dict[str, Handler]:
+def build_handlers(database: Database, relay: Relay, bus: Client, shelf: Shelf) -> dict[str, Handler]:
     """Return every method of the store."""
     table = Table(relay)
     known = KnownTurns(database)
     turns, steps = Turns(database, known), Steps(database, known)
     conversations, sessions = Conversations(database), Sessions(database)
     commands, deliveries = Commands(database), Deliveries(database)
-    ledger, media, logins = UsageLedger(database), Media(database), Logins(database)
+    ledger, logins = UsageLedger(database), Logins(database)
 
     async def put_command(caller: Caller, request: PutCommandRequest) -> PutCommandReply:
         reply = await commands.put(caller, request)
@@ -114,6 +123,7 @@ def build_handlers(database: Database, relay: Relay, bus: Client) -> dict[str, H
     _add_fleet(table, database)
     _add_approvals(table, database)
     _add_people(table, database)
+    _add_workspaces(table, database, shelf)
     table.add(store_api.WAITING_COMMANDS, commands.waiting)
     table.add(store_api.BURY, turns.bury, lambda _, request: request.inbound.sid)
     table.add(store_api.PUT_COMMAND, put_command)
@@ -123,16 +133,39 @@ def build_handlers(database: Database, relay: Relay, bus: Client) -> dict[str, H
     table.add(store_api.DELETE_SESSION, sessions.delete)
     table.add(store_api.TRANSCRIPT, conversations.transcript)
     table.add(store_api.GET_TURN, sessions.get_turn)
+    _add_conversations(table, database)
     table.add(store_api.BEGIN_DELIVERY, deliveries.begin)
     table.add(store_api.FINISH_DELIVERY, deliveries.finish, lambda _, request: request.delivery_id.split(".")[0])
-    table.add(store_api.PUT_MEDIA, media.put)
-    table.add(store_api.GET_MEDIA, media.get)
+    _add_files_and_homes(table, database)
     table.add(store_api.GET_LOGIN, logins.get)
     table.add(store_api.PUT_LOGIN, logins.put)
     table.add(store_api.RECORD_USAGE, ledger.record)
     table.add(store_api.SPENT, ledger.spent)
     table.add(store_api.PROFILE_SPEND, ledger.by_profile)
     return table.handlers
+
+
+def _add_files_and_homes(table: Table, database: Database) -> None:
+    """Add what goes with messages and answers, and where those go that have no other place."""
+    media, files, homes = Media(database), Files(database), HomeBook(database)
+    table.add(store_api.PUT_MEDIA, media.put)
+    table.add(store_api.GET_MEDIA, media.get)
+    table.add(store_api.DESCRIBE_MEDIA, media.describe)
+    table.add(store_api.DESCRIPTIONS, media.descriptions)
+    table.add(store_api.OFFER_FILE, files.offer)
+    table.add(store_api.GET_FILE, files.get)
+    table.add(store_api.LIST_FILES, files.list)
+    table.add(store_api.SET_HOME, homes.set)
+    table.add(store_api.LIST_HOMES, homes.list)
+    table.add(store_api.FIND_HOME, homes.find)
+
+
+def _add_conversations(table: Table, database: Database) -> None:
+    """Add what people do with whole conversations."""
+    choices = Choices(database)
+    table.add(store_api.CONVERSATION, choices.conversation)
+    table.add(store_api.LIST_CONVERSATIONS, choices.list)
+    table.add(store_api.UNDO, Undoing(database).undo)
 
 
 def _add_approvals(table: Table, database: Database) -> None:
@@ -146,9 +179,25 @@ def _add_approvals(table: Table, database: Database) -> None:
     table.add(store_api.REVOKE_GRANT, grants.revoke)
 
 
+def _add_workspaces(table: Table, database: Database, shelf: Shelf) -> None:
+    """Add what keeps the files of sessions that sleep."""
+    pieces, snapshots = Pieces(database, shelf), Snapshots(database)
+    table.add(store_api.WORKSPACE_STATE, snapshots.state)
+    table.add(store_api.OPEN_WORKSPACE, snapshots.open)
+    table.add(store_api.COMMIT_SNAPSHOT, snapshots.commit)
+    table.add(store_api.CLAIM_PIECES, pieces.claim)
+    table.add(store_api.PUT_PIECE, pieces.put)
+    table.add(store_api.GET_PIECE, pieces.get)
+
+
 def _add_people(table: Table, database: Database) -> None:
-    """Add who is let into chat accounts."""
-    pairings = PairingBook(database)
+    """Add who is let into chat accounts, who is one with whom, and the record of it."""
+    pairings, links = PairingBook(database), LinkBook(database)
+    table.add(store_api.REQUEST_LINK, links.request)
+    table.add(store_api.CONFIRM_LINK, links.confirm)
+    table.add(store_api.LINKS, links.links)
+    table.add(store_api.UNLINK, links.unlink)
+    table.add(store_api.PEOPLE_RECORD, PeopleRecords(database).read)
     table.add(store_api.REQUEST_PAIRING, pairings.request)
     table.add(store_api.APPROVE_PAIRING, pairings.approve)
     table.add(store_api.PAIRED, pairings.paired)

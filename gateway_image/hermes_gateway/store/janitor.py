@@ -50,6 +50,8 @@ _SPEND = "delete from profile_spend where day < (now() at time zone 'utc')::date
 # The row policies say what is old enough.
 _AUDIT = "delete from people_audit where at < now() - interval '400 days'"
 _PAIRING = "delete from pairing_requests where requested_at < now() - interval '1 day'"
+_LINK_CODES = "delete from link_codes where asked_at < now() - interval '1 day'"
+_LINK_FAILURES = "delete from link_failures where last_at < now() - interval '1 day'"
 
 
 def clean_statements(outbox_seconds: int, detail_seconds: int) -> list[Statement]:
@@ -64,6 +66,8 @@ def clean_statements(outbox_seconds: int, detail_seconds: int) -> list[Statement
         (_SPEND, ()),
         (_AUDIT, ()),
         (_PAIRING, ()),
+        (_LINK_CODES, ()),
+        (_LINK_FAILURES, ()),
     ]
 
 

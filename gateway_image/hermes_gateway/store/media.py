@@ -4,12 +4,24 @@ from __future__ import annotations
 
 import base64
 import binascii
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from hermes_contracts.errors import ErrorCode, HermesError
 from hermes_contracts.names import media_id
-from hermes_contracts.store_api import MEDIA_PAGE_BYTES, Empty, GetMediaRequest, MediaPage, PutMediaRequest
+from hermes_contracts.store_api import (
+    MEDIA_PAGE_BYTES,
+    DescribeMediaRequest,
+    Descriptions,
+    DescriptionsRequest,
+    Empty,
+    GetMediaRequest,
+    MediaPage,
+    PutMediaRequest,
+)
 from hermes_gateway.store import rules
+from hermes_gateway.store.answers import storable
 from hermes_gateway.store.database import Database, Scope, Statement, Transaction
 from hermes_gateway.store.rules import FoundMedium, PageWrite, decide_page
 from hermes_gateway.store.writes import LOCK_SESSION
@@ -30,6 +42,10 @@ on conflict (sid, media_id) do update
 """
 _WRITE = "insert into media_pages (sid, media_id, starts, data) values (%s, %s, %s, %s)"
 _RECEIVED = "update media set received = %s where sid = %s and media_id = %s"
+_DESCRIBE = """
+update media set description = coalesce(description, %s) where sid = %s and media_id = %s returning media_id, description
+"""
+_DESCRIPTIONS = "select media_id, description from media where sid = %s and media_id = any(%s) and description is not null"
 _FORGET_PAGES = "delete from media_pages where sid = %s and media_id = %s"
 _FORGET = "delete from media where sid = %s and media_id = %s"
 _PAGE_AT = """
@@ -39,7 +55,7 @@ select starts, data from media_pages where sid = %s and media_id = %s and starts
 
 @dataclass(frozen=True)
 class Media:
-    """Handlers of `put_media` and `get_media`."""
+    """Handlers of `put_media`, `get_media`, `describe_media` and `descriptions`."""
 
     database: Database
 
@@ -90,6 +106,33 @@ class Media:
             )
 
         return await self.database.run(Scope(sid=request.sid), work)
+
+    async def describe(self, caller: Caller, request: DescribeMediaRequest) -> Descriptions:
+        """Keep a picture's description; return the one that stays, which may be an earlier one."""
+
+        async def work(transaction: Transaction) -> Descriptions:
+            (sessions,) = await transaction.ask((LOCK_SESSION, (caller.sid,)))
+            rules.require_epoch(sessions[0]["epoch"] if sessions else None, caller.sid, caller.epoch)
+            (rows,) = await transaction.commit((_DESCRIBE, (storable(request.description), caller.sid, request.media_id)))
+            if not rows:
+                raise HermesError(ErrorCode.NOT_FOUND, f"there is no medium {request.media_id} in session {caller.sid}")
+            return _descriptions(rows)
+
+        return await self.database.run(Scope(sid=caller.sid), work)
+
+    async def descriptions(self, caller: Caller, request: DescriptionsRequest) -> Descriptions:
+        """Return what is known of pictures."""
+        _require_own(caller, request.sid, "descriptions")
+
+        async def work(transaction: Transaction) -> Descriptions:
+            (rows,) = await transaction.commit((_DESCRIPTIONS, (request.sid, list(request.media_ids))))
+            return _descriptions(rows)
+
+        return await self.database.run(Scope(sid=request.sid), work)
+
+
+def _descriptions(rows: Sequence[Mapping[str, Any]]) -> Descriptions:
+    return Descriptions(descriptions={row["media_id"]: row["description"] for row in rows})
 
 
 def _require_own(caller: Caller, sid: str, method: str) -> None:

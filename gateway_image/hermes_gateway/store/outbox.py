@@ -10,7 +10,7 @@ from typing import LiteralString
 
 from hermes_contracts import subjects
 from hermes_contracts.conversation import Usage
-from hermes_contracts.envelopes import Event, EventType, Inbound
+from hermes_contracts.envelopes import Event, EventType, Inbound, OutFile
 from hermes_contracts.store_api import JournalEntry
 from hermes_gateway.store.answers import bound_reply
 
@@ -69,10 +69,15 @@ def journal_rows(facts: TurnFacts, journal: Iterable[JournalEntry]) -> list[Outb
     ]
 
 
-def outcome_row(facts: TurnFacts, kind: EventType, reply: str, reason: str, usage: Usage) -> OutboxRow:
-    """Build the event that ends a turn: `reply` (bounded), `truncated`, `reason`, `usage`."""
+def outcome_row(
+    facts: TurnFacts, kind: EventType, reply: str, reason: str, usage: Usage, files: tuple[OutFile, ...] = ()
+) -> OutboxRow:
+    """Build the event that ends a turn: `reply` (bounded), `truncated`, `reason`, `usage`, and `files` if there are some."""
     text, truncated = bound_reply(reply)
-    data: dict[str, object] = {"reply": text, "truncated": truncated, "reason": reason, "usage": usage.model_dump()}
+    data: dict[str, object] = {"reply": text, "truncated": truncated, "reason": reason}
+    if files:
+        data["files"] = [file.model_dump(exclude={"media_id"}) for file in files]
+    data["usage"] = usage.model_dump()
     return event_row(facts, kind, data, final=True)
 
 
@@ -85,9 +90,9 @@ class OpenOutcome:
     tail: str
 
 
-def open_outcome(facts: TurnFacts, kind: EventType, reply: str, reason: str) -> OpenOutcome:
+def open_outcome(facts: TurnFacts, kind: EventType, reply: str, reason: str, files: tuple[OutFile, ...] = ()) -> OpenOutcome:
     """Build it; `outcome_row` is the same with a usage that is known."""
-    row = outcome_row(facts, kind, reply, reason, Usage())
+    row = outcome_row(facts, kind, reply, reason, Usage(), files)
     usage = json.dumps(Usage().model_dump(), separators=(",", ":"))
     head, _, tail = row.payload.rpartition(usage)
     return OpenOutcome(row.subject, head, tail)

@@ -21,6 +21,7 @@ from hermes_contracts.store_api import (
     RequestPairingReply,
     RequestPairingRequest,
     RevokePairingRequest,
+    WaitingPerson,
 )  # fmt: skip
 from hermes_gateway.store.database import Database, Row, Scope, Statement, Transaction
 from hermes_service.rpc import Caller
@@ -54,7 +55,12 @@ insert into pairing_locks (account, failures) values (%s, 1) on conflict (accoun
 _PAIRED = "select true as paired from paired_people where account = %s and person = %s"
 _REVOKE = """
 with gone as (delete from paired_people where account = %s and person = %s returning account, person)
-insert into people_audit (account, actor, action, person) select account, %s, 'revoked', person from gone
+insert into people_audit (account, actor, action, person, namespace, profile)
+select account, %s, 'revoked', person, %s, %s from gone
+"""
+_WAITING = """
+select person, extract(epoch from requested_at)::float8 as asked_at from pairing_requests
+where account = %s and not approved and requested_at > now() - make_interval(secs => %s) order by requested_at desc, person
 """
 _PEOPLE = """
 select person, approved_by, extract(epoch from approved_at)::float8 as approved_at from paired_people
@@ -62,9 +68,11 @@ where account = %s order by approved_at desc, person limit 200
 """
 _EVENTS = """
 select extract(epoch from at)::float8 as at, actor, action, person from people_audit
-where account = %s order by id desc limit 20
+where account = %s and action in ('asked', 'approved', 'revoked', 'locked') order by id desc limit 20
 """
-_AUDIT = "insert into people_audit (account, actor, action, person) values (%s, %s, %s, %s)"
+_AUDIT = "insert into people_audit (account, actor, action, person, namespace, profile) values (%s, %s, %s, %s, %s, %s)"
+
+_Noted = RequestPairingRequest | ApprovePairingRequest
 
 
 @dataclass(frozen=True)
@@ -88,7 +96,7 @@ class PairingBook:
                 return RequestPairingReply(outcome="kept" if same else "recent")
             if sum(not row["approved"] for row in found if row is not own) >= MAX_PENDING:
                 return RequestPairingReply(outcome="full")
-            await transaction.commit((_ASK, (account, person, salt, kept)), _event(account, person, "asked", person))
+            await transaction.commit((_ASK, (account, person, salt, kept)), _event(request, person, "asked", person))
             return RequestPairingReply(outcome="kept")
 
         return await self.database.run(_scope(account), work)
@@ -104,7 +112,7 @@ class PairingBook:
             named = [row for row in found if await _matches(request.code, row)]
             if not named:
                 locks = state is not None and state["locked"] is None and state["failures"] + 1 >= MAX_FAILURES
-                noted = (_event(account, request.by, "locked", request.by),) if locks else ()
+                noted = (_event(request, request.by, "locked", request.by),) if locks else ()
                 await transaction.commit((_FAIL, (account, MAX_FAILURES, LIFE_SECONDS)), *noted)
                 return ApprovePairingReply(outcome="unknown")
             person = str(named[0]["person"])
@@ -113,7 +121,7 @@ class PairingBook:
                     (_USE, (account, person)),
                     (_LET_IN, (account, person, request.by)),
                     (_FORGET, (account,)),
-                    _event(account, request.by, "approved", person),
+                    _event(request, request.by, "approved", person),
                 )
             return ApprovePairingReply(outcome="approved", person=person)
 
@@ -132,7 +140,8 @@ class PairingBook:
         """Take it back; nothing happens when he was not let in."""
 
         async def work(transaction: Transaction) -> Empty:
-            await transaction.commit((_REVOKE, (request.account, request.person, request.by)))
+            values = (request.account, request.person, request.by, request.namespace, request.profile)
+            await transaction.commit((_REVOKE, values))
             return Empty()
 
         return await self.database.run(_scope(request.account), work)
@@ -141,9 +150,14 @@ class PairingBook:
         """Return who was let in, and what happened last."""
 
         async def work(transaction: Transaction) -> Pairings:
-            people, events = await transaction.commit((_PEOPLE, (request.account,)), (_EVENTS, (request.account,)))
+            account = request.account
+            people, events, waiting = await transaction.commit(
+                (_PEOPLE, (account,)), (_EVENTS, (account,)), (_WAITING, (account, LIFE_SECONDS))
+            )
             return Pairings(
-                people=tuple(PairedPerson(**row) for row in people), events=tuple(PeopleEvent(**row) for row in events)
+                people=tuple(PairedPerson(**row) for row in people),
+                events=tuple(PeopleEvent(**row) for row in events),
+                waiting=tuple(WaitingPerson(**row) for row in waiting),
             )
 
         return await self.database.run(_scope(request.account), work)
@@ -165,8 +179,8 @@ async def _look(transaction: Transaction, account: str) -> tuple[Row | None, lis
     return (states[0] if states else None), found
 
 
-def _event(account: str, actor: str, action: str, person: str) -> Statement:
-    return (_AUDIT, (account, actor, action, person))
+def _event(request: _Noted, actor: str, action: str, person: str) -> Statement:
+    return (_AUDIT, (request.account, actor, action, person, request.namespace, request.profile))
 
 
 def _scope(account: str) -> Scope:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hermes_contracts import subjects
-from hermes_contracts.envelopes import Choice, CronRun, Outbound, Target
+from hermes_contracts.envelopes import Choice, CronRun, Outbound, OutFile, Target
 from hermes_contracts.names import CRON_CHANNEL, RoutingKey
-from hermes_gateway.store.answers import split_reply
+from hermes_gateway.store.answers import is_delivered, split_reply
 from hermes_gateway.store.outbox import OutboxRow, TurnFacts
 from hermes_gateway.store.rules import DeliveryId
 from hermes_service import tracing
@@ -59,27 +59,32 @@ def _chat_of(channel: str, account: str, key: RoutingKey) -> Target:
     return Target.model_construct(channel=channel, account=account, chat=key.chat, thread=key.thread)
 
 
-def parts_of(turn: KnownTurn, reply: str, choices: tuple[Choice, ...] = ()) -> Parts:
-    """Split an answer for every place that it goes to; choices are below the last part."""
+def parts_of(turn: KnownTurn, reply: str, choices: tuple[Choice, ...] = (), files: tuple[OutFile, ...] = ()) -> Parts:
+    """Split an answer for every place that it goes to: texts, the choices below the last of them, then each file."""
     rows: list[OutboxRow] = []
     targets: list[int] = []
     counts: list[int] = []
     for number, place in enumerate(places(turn)):
+        if not is_delivered(place.channel):
+            continue
         texts = split_reply(place.channel, reply)
-        if texts:
+        pieces = [_Piece(text, choices if part == len(texts) else ()) for part, text in enumerate(texts, 1)]
+        pieces += [_Piece(file.caption, file=file) for file in files]
+        if pieces:
             targets.append(number)
-            counts.append(len(texts))
-            shown: list[tuple[Choice, ...]] = [()] * (len(texts) - 1) + [choices]
-            rows += [
-                _row(turn, place, number, (part, len(texts)), text, below)
-                for part, (text, below) in enumerate(zip(texts, shown, strict=True), 1)
-            ]
+            counts.append(len(pieces))
+            rows += [_row(turn, place, number, (part, len(pieces)), piece) for part, piece in enumerate(pieces, 1)]
     return Parts(tuple(rows), tuple(targets), tuple(counts))
 
 
-def _row(
-    turn: KnownTurn, place: Target, target: int, numbers: tuple[int, int], text: str, choices: tuple[Choice, ...]
-) -> OutboxRow:
+@dataclass(frozen=True)
+class _Piece:
+    text: str
+    choices: tuple[Choice, ...] = ()
+    file: OutFile | None = None
+
+
+def _row(turn: KnownTurn, place: Target, target: int, numbers: tuple[int, int], piece: _Piece) -> OutboxRow:
     facts, (part, parts) = turn.facts, numbers
     outbound = Outbound(
         delivery_id=str(DeliveryId(facts.sid, facts.turn_id, part, target)),
@@ -91,10 +96,11 @@ def _row(
         account=place.account,
         chat=place.chat,
         thread=place.thread,
-        text=text,
+        text=piece.text,
         target=target,
         namespace=turn.namespace,
         traceparent=tracing.current(),
-        choices=choices,
+        choices=piece.choices,
+        file=piece.file,
     )
     return OutboxRow(subjects.outbound(place.channel, facts.sid), outbound.model_dump_json(), True)

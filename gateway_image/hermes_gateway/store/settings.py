@@ -27,3 +27,13 @@ class StoreSettings(ProcessSettings):
     """Relayed events and outbound parts stay this long, to be sent again when their message comes again."""
     turn_detail_keep_seconds: int = 8 * 86_400
     """Step and journal rows of settled turns stay this long; turn rows stay for good, and 7 days is the least."""
+    archive_bus_mebibytes: int = 4096
+    """Most of the bus's disk that files of workspaces of kind Archive take, all sessions together."""
+    archive_s3_bucket: str = ""
+    """Keep those files here instead of on the bus."""
+    archive_s3_prefix: str = ""
+    archive_s3_endpoint: str = ""
+    """Empty: Amazon's."""
+    archive_s3_region: str = ""
+    archive_s3_credentials: Path | None = None
+    """Folder with `access-key-id` and `secret-access-key`; None: what the SDK finds."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import LiteralString
 
-from hermes_contracts.envelopes import EventType
+from hermes_contracts.envelopes import EventType, OutFile
 from hermes_contracts.errors import ErrorCode, HermesError
 from hermes_contracts.store_api import (
     SETTLED,
@@ -18,6 +18,7 @@ from hermes_contracts.store_api import (
 from hermes_gateway.store import rules
 from hermes_gateway.store.answers import storable
 from hermes_gateway.store.database import Database, Row, Scope, Statement, Transaction
+from hermes_gateway.store.files import OF_TURN, stored_file
 from hermes_gateway.store.known import KnownTurns
 from hermes_gateway.store.outbox import journal_rows, open_outcome, tell
 from hermes_gateway.store.places import KnownTurn, Parts, parts_of
@@ -87,12 +88,22 @@ class Steps:
     async def commit(self, caller: Caller, request: CommitRequest) -> Empty:
         """Write the last step and everything that makes the turn's outcome true, in one transaction."""
         known = await self.known.get(caller.sid, request.turn_id)
-        found = await self._write(caller, request, _commit(caller, request, known) if known else None)
+        files = await self._files(caller, request.turn_id) if request.files else ()
+        found = await self._write(caller, request, _commit(caller, request, known, files) if known else None)
         if found["written"] is not None and TurnState(found["state"]) not in SETTLED:
             raise HermesError(
                 ErrorCode.CONFLICT, f"step {request.step} was appended already: commit the turn at the next step"
             )
         return Empty()
+
+    async def _files(self, caller: Caller, turn_id: str) -> tuple[OutFile, ...]:
+        """Return what was offered in a turn. Only its own agent offers, and that one commits now."""
+
+        async def work(transaction: Transaction) -> tuple[OutFile, ...]:
+            (rows,) = await transaction.commit((OF_TURN, (caller.sid, turn_id)))
+            return tuple(stored_file(row).file for row in rows)
+
+        return await self.database.run(Scope(sid=caller.sid), work)
 
     async def _write(self, caller: Caller, request: AppendRequest | CommitRequest, write: Statement | None) -> Row:
         """Try a write; returns what was there before it, or raises what forbade it. None: there is no such turn, say so."""
@@ -119,11 +130,11 @@ def _append(caller: Caller, request: AppendRequest, known: KnownTurn) -> Stateme
     return (_APPEND, {**values, **journal_values(request.journal), **tell(rows)})
 
 
-def _commit(caller: Caller, request: CommitRequest, known: KnownTurn) -> Statement:
+def _commit(caller: Caller, request: CommitRequest, known: KnownTurn, files: tuple[OutFile, ...]) -> Statement:
     facts, reply, reason = known.facts, storable(request.reply), storable(request.reason)
-    parts = Parts() if request.silent and known.run is not None else parts_of(known, reply, request.choices)
+    parts = Parts() if request.silent and known.run is not None else parts_of(known, reply, request.choices, files)
     kind = EventType.TURN_DONE if request.outcome == "done" else EventType.TURN_FAILED
-    event = open_outcome(facts, kind, reply, reason)
+    event = open_outcome(facts, kind, reply, reason, files)
     values: dict[str, object] = {
         "outcome": request.outcome,
         "reply": reply,

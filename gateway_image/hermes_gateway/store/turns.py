@@ -24,6 +24,7 @@ from hermes_gateway.store.database import Database, Row, Scope, Statement, Trans
 from hermes_gateway.store.deliveries import EXPECT_DELIVERIES
 from hermes_gateway.store.known import KnownTurns
 from hermes_gateway.store.outbox import TELL, TurnFacts, dead_row, event_row, outcome_row, tell
+from hermes_gateway.store.people_record import sender_statements
 from hermes_gateway.store.places import KnownTurn, Parts, parts_of
 from hermes_gateway.store.rules import FoundTurn, Opening
 from hermes_gateway.store.usage import USAGE_COLUMNS
@@ -35,17 +36,21 @@ select turn_id, state, attempt, epoch, ack_subject, handed_back,
     (select coalesce(max(step) + 1, 0) from steps
         where steps.sid = turns.sid and steps.turn_id = turns.turn_id) as next_step,
     (select json_agg(json_build_object('call_id', call_id, 'tool', tool, 'state', state) order by step, ordinal)
-        from journal where journal.sid = turns.sid and journal.turn_id = turns.turn_id) as journal
+        from journal where journal.sid = turns.sid and journal.turn_id = turns.turn_id) as journal,
+    coalesce((select undone from conversations c where c.sid = turns.sid and c.cid = turns.cid), 0) as undone,
+    coalesce((select model from conversation_choices p where p.sid = turns.sid and p.cid = turns.cid), '') as model
 from turns where sid = %s and channel = %s and account = %s and update_id = %s
 """
 
 # Guarded like the writes of steps: see `writes`.
 _OPEN: LiteralString = f"""
 with here as (
-    select s.epoch, s.key, s.namespace, s.last_sequence as after, t.turn_id as found
+    select s.epoch, s.key, s.namespace, s.last_sequence as after, t.turn_id as found, c.undone, p.model
     from (values (1)) one left join sessions s on s.sid = %(sid)s
     left join turns t on t.sid = s.sid
         and t.channel = %(channel)s and t.account = %(account)s and t.update_id = %(update_id)s
+    left join conversations c on c.sid = s.sid and c.cid = %(cid)s
+    left join conversation_choices p on p.sid = s.sid and p.cid = %(cid)s
 ), allowed as (
     select after, %(cid)s as cid from here where epoch = %(epoch)s and found is null
 ), opened as (
@@ -63,7 +68,7 @@ with here as (
     update sessions set turns = turns + 1, last_activity = now(), last_sequence = after + %(count)s
     from allowed where sid = %(sid)s
 )
-select epoch, key, namespace, found from here
+select epoch, key, namespace, found, undone, model from here
 """
 
 _RESUME_TURN = """
@@ -98,7 +103,8 @@ class Turns:
         turn_id = rules.turn_id(inbound.sid, inbound.channel, inbound.account, inbound.update_id)
 
         async def begin(transaction: Transaction) -> Row:
-            _, (found,) = await transaction.commit((LOCK_SESSION, (caller.sid,)), _open(caller.epoch, request, turn_id))
+            opening = ((LOCK_SESSION, (caller.sid,)), _open(caller.epoch, request, turn_id))
+            _, (found,), *_ = await transaction.commit(*opening, *sender_statements(inbound, caller.epoch))
             return found
 
         found = await self.database.run(Scope(sid=caller.sid), begin)
@@ -107,7 +113,14 @@ class Turns:
             return await self._open_again(caller, request)
         self.known.remember(_known(inbound, turn_id, found))
         next_step = 0 if request.first is None else 1
-        return OpenTurnReply(turn_id=turn_id, state=TurnState.RUNNING, attempt=1, next_step=next_step)
+        return OpenTurnReply(
+            turn_id=turn_id,
+            state=TurnState.RUNNING,
+            attempt=1,
+            next_step=next_step,
+            undone=found["undone"] or 0,
+            model=found["model"] or "",
+        )
 
     async def _open_again(self, caller: Caller, request: OpenTurnRequest) -> OpenTurnReply:
         """Answer for a turn that is there, which is rare: read, decide, write."""
@@ -181,6 +194,8 @@ def _reply(turn: Row | None, inbound: Inbound) -> OpenTurnReply:
         attempt=turn["attempt"],
         next_step=turn["next_step"],
         journal=tuple(JournalEntry(**entry) for entry in turn["journal"] or ()),
+        undone=turn["undone"],
+        model=turn["model"],
     )
 
 

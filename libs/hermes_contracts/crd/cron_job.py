@@ -8,7 +8,7 @@ from pydantic import Field, StringConstraints
 
 from hermes_contracts.crd.base import ApiModel, Condition, ObjectRef
 from hermes_contracts.crd.profile import Toolset
-from hermes_contracts.names import MAX_CRON_NAME, KeyText, ObjectName
+from hermes_contracts.names import HOME_CHANNEL, MAX_CRON_NAME, KeyText, ObjectName
 
 MAX_QUEUED = 10
 """Runs that wait under `concurrencyPolicy: Queue`; older ones are skipped."""
@@ -16,19 +16,28 @@ MAX_QUEUED = 10
 ConcurrencyPolicy = Literal["Allow", "Forbid", "Replace", "Queue"]
 MissedRunPolicy = Literal["Skip", "RunOnce", "RunAll"]
 ScheduleText = Annotated[str, StringConstraints(min_length=1, max_length=200)]
+SkillName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", max_length=64)]
+MAX_SKILLS = 8
+CHAT_CHANNELS = ("slack", "telegram")
+"""Channels on which a target names a chat."""
+DELIVER_CHANNELS = ("webhook", *CHAT_CHANNELS, HOME_CHANNEL)
+"""Channels that a target may name."""
 
 
 class DeliverTarget(ApiModel):
     """A place that answers are sent to."""
 
     channel: Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9-]{0,31}$")] = Field(
-        description="Kind of channel: webhook"
+        description="Kind of channel: webhook, slack, telegram, or home: where a person wants to be told"
     )
     account: Annotated[str, StringConstraints(min_length=1, max_length=256)] = Field(
-        description="Account on the channel, bound to this namespace by the administrator; of webhooks the route's name"
+        description="Account on the channel, bound to this namespace by the administrator; of webhooks the route's name, "
+        "of home the person as /whoami shows him"
     )
     chat: KeyText = Field(
-        default="", description="Chat or room; webhooks get it as `thread`, and the job's name without one"
+        default="",
+        description="Chat or room; webhooks get it as `thread`, and the job's name without one; of home the platform, or "
+        "nothing for the home that was set last",
     )
     thread: KeyText = Field(default="", description="Thread inside the chat, where the channel has them")
 
@@ -47,6 +56,12 @@ class CronJobSpec(ApiModel):
     )
     profile_ref: ObjectRef = Field(description="Profile that the agent takes its settings from")
     prompt: Annotated[str, StringConstraints(max_length=32_768)] = Field(default="", description="What the agent is to do")
+    skills: tuple[SkillName, ...] = Field(
+        default=(),
+        max_length=MAX_SKILLS,
+        description="Skills that the agent reads before the prompt, in this order: skills/<name>/SKILL.md in the run's "
+        "workspace, as its script has left it",
+    )
     toolsets: Annotated[tuple[Toolset, ...], Field(max_length=16)] | None = Field(
         default=None, description="Narrows the Profile's toolsets for this job; an empty list means no tools"
     )
@@ -157,8 +172,25 @@ CRON_JOB_RULES: tuple[tuple[str, str, str], ...] = (
     (
         "spec",
         "!self.noAgent || ((!has(self.prompt) || self.prompt.size() == 0) && "
-        "(!has(self.contextFrom) || self.contextFrom.size() == 0) && !has(self.toolsets))",
-        "with noAgent nobody reads prompt, contextFrom and toolsets: remove them",
+        "(!has(self.contextFrom) || self.contextFrom.size() == 0) && (!has(self.skills) || self.skills.size() == 0) && "
+        "!has(self.toolsets))",
+        "with noAgent nobody reads prompt, skills, contextFrom and toolsets: remove them",
+    ),
+    (
+        "spec",
+        "!has(self.toolsets) || !self.toolsets.exists(t, t == 'cronjob')",
+        "a scheduled run keeps no schedules: remove cronjob from toolsets",
+    ),
+    (
+        "spec",
+        f"!has(self.deliver) || self.deliver.all(t, t.channel in {list(DELIVER_CHANNELS)})",
+        f"deliver: the channels are {', '.join(DELIVER_CHANNELS)}",
+    ),
+    (
+        "spec",
+        f"!has(self.deliver) || self.deliver.all(t, !(t.channel in {list(CHAT_CHANNELS)}) || "
+        "(has(t.chat) && t.chat.size() > 0))",
+        f"deliver: name the chat on {' and '.join(CHAT_CHANNELS)}",
     ),
     (
         "spec",

@@ -7,11 +7,12 @@ from typing import Annotated, Literal
 from pydantic import Field, StringConstraints
 
 from hermes_contracts.crd.base import ApiModel, Condition, Quantity, Resources, SecretRef
-from hermes_contracts.providers import BUILT_IN, ApiMode
+from hermes_contracts.crd.channels import ChannelRules
+from hermes_contracts.providers import BUILT_IN, ApiMode, WireFormat
 
 ProviderName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", max_length=63)]
-Effort = Literal["Default", "None", "Minimal", "Low", "Medium", "High"]
-Toolset = Literal["terminal", "file", "clarify"]
+Effort = Literal["Default", "None", "Minimal", "Low", "Medium", "High", "XHigh", "Max"]
+Toolset = Literal["terminal", "file", "clarify", "cronjob"]
 Decimal = Annotated[str, StringConstraints(pattern=r"^[0-9]{1,9}(\.[0-9]{1,9})?$", max_length=20)]
 """An amount of US dollars, as text: 12.50."""
 HttpUrl = Annotated[str, StringConstraints(pattern=r"^https?://[^\s]+$", max_length=500)]
@@ -42,13 +43,17 @@ class ModelChoice(ApiModel):
 
     provider: ProviderName = Field(
         description="A built-in provider (openai, anthropic, bedrock, openrouter, gemini, groq, mistral, deepseek, xai, "
-        "together, fireworks, cerebras, nous), one of spec.providers, codex (an agent of its own in the sandbox), or "
+        "together, fireworks, cerebras, nous), one of spec.providers, or "
         "scripted (the bundled model that answers by script, for a first look and for tests)"
     )
     name: Annotated[str, StringConstraints(min_length=1, max_length=200)] = Field(
         description="Model name as the provider calls it"
     )
-    api_mode: ApiMode | None = Field(default=None, description="Wire format; default is the provider's")
+    api_mode: ApiMode | None = Field(
+        default=None,
+        description="Wire format; default is the provider's. codex_app_server, for the main model only, hands each turn to "
+        "the Codex app server in the sandbox, which asks this model through the agent",
+    )
     base_url: HttpUrl | None = Field(
         default=None, description="Address of a compatible endpoint; default is the provider's own"
     )
@@ -71,7 +76,21 @@ class Auxiliary(ApiModel):
 
     compression: ModelChoice | None = Field(default=None, description="Summarises long conversations")
     title: ModelChoice | None = Field(default=None, description="Names conversations")
+    vision: ModelChoice | None = Field(
+        default=None, description="Describes pictures where the model that answers takes none"
+    )
     approval: ModelChoice | None = Field(default=None, description="Judges commands where approvals.mode is Smart")
+
+
+class Codex(ApiModel):
+    """The program that turns are handed to where model.apiMode is codex_app_server."""
+
+    command: tuple[Annotated[str, StringConstraints(min_length=1, max_length=500)], ...] = Field(
+        default=("codex",),
+        min_length=1,
+        max_length=16,
+        description="Program and first arguments, in the sandbox's image; `app-server` and its options follow",
+    )
 
 
 class ModelSettings(ModelChoice):
@@ -80,14 +99,20 @@ class ModelSettings(ModelChoice):
     fallbacks: tuple[ModelChoice, ...] = Field(
         default=(), max_length=4, description="Asked in this order when the model cannot answer"
     )
+    choices: tuple[ModelChoice, ...] = Field(
+        default=(),
+        max_length=8,
+        description="Models that people may choose for a conversation instead, by name; the fallbacks are the same",
+    )
     auxiliary: Auxiliary = Field(default=Auxiliary(), description="Models for side jobs")
+    codex: Codex | None = Field(default=None, description="How the program is started where apiMode is codex_app_server")
 
 
 class CustomProvider(ApiModel):
     """A provider of one's own, by name."""
 
     name: ProviderName = Field(description="How model.provider calls it; may not be a built-in name")
-    api_mode: ApiMode = Field(default="chat_completions", description="Wire format")
+    api_mode: WireFormat = Field(default="chat_completions", description="Wire format")
     base_url: HttpUrl = Field(description="Address")
     secret_ref: SecretRef | None = Field(default=None, description="Secret of its key, where the model names none")
 
@@ -159,9 +184,10 @@ class Budgets(ApiModel):
 class Workspace(ApiModel):
     """Where a session's files live."""
 
-    kind: Literal["Ephemeral", "PersistentVolumeClaim"] = Field(
+    kind: Literal["Ephemeral", "PersistentVolumeClaim", "Archive"] = Field(
         default="Ephemeral",
-        description="Ephemeral is gone when the session sleeps; a claim stays until the session is deleted",
+        description="Ephemeral is gone when the session sleeps; a claim stays until the session is deleted; an Archive is "
+        "saved while the session works and put back when it wakes",
     )
     size: Quantity = Field(default="1Gi", description="Bytes the workspace may hold")
     storage_class_name: Annotated[str, StringConstraints(max_length=253)] | None = Field(
@@ -217,6 +243,12 @@ class ProfileSpec(ApiModel):
         default=Compression(), description="How long conversations are kept within what the model can read"
     )
     approvals: Approvals = Field(default=Approvals(), description="When a person is asked before a command runs")
+    channels: tuple[ChannelRules, ...] = Field(
+        default=(),
+        max_length=6,
+        description="Chat accounts that the administrator bound to this Profile, and who may use it where. Each entry only "
+        "narrows what the account allows; an account without one is used as the administrator said",
+    )
     context_files: ContextFiles = Field(default=ContextFiles(), description="Instructions that projects carry")
     platform_hints: dict[
         Annotated[str, StringConstraints(max_length=32)], Annotated[str, StringConstraints(max_length=2_000)]
@@ -252,7 +284,8 @@ class ProfileStatus(ApiModel):
 
 
 _BUILT_IN_NAMES = ", ".join(f"'{name}'" for name in BUILT_IN)
-_KEYLESS = "self.provider in ['scripted', 'codex']"
+_KEYLESS = "self.provider == 'scripted'"
+_HANDED_OVER = "(has(self.apiMode) && self.apiMode == 'codex_app_server')"
 
 PROFILE_RULES: tuple[tuple[str, str, str], ...] = (
     ("", "self.metadata.name.size() <= 52", "metadata.name must have at most 52 characters"),
@@ -268,6 +301,28 @@ PROFILE_RULES: tuple[tuple[str, str, str], ...] = (
         f"!has(self.model.fallbacks) || self.model.fallbacks.all(m, m.provider in [{_BUILT_IN_NAMES}] || "
         "(has(self.providers) && self.providers.exists(p, p.name == m.provider)))",
         "a fallback's provider is neither a built-in provider nor one of spec.providers",
+    ),
+    (
+        "spec",
+        f"!has(self.model.choices) || self.model.choices.all(m, m.provider in [{_BUILT_IN_NAMES}] || "
+        "(has(self.providers) && self.providers.exists(p, p.name == m.provider)))",
+        "a choice's provider is neither a built-in provider nor one of spec.providers",
+    ),
+    (
+        "spec.model",
+        "!has(self.choices) || self.provider == 'scripted' || self.choices.all(m, m.provider != 'scripted')",
+        "the scripted model is no choice beside a real one: remove it from model.choices",
+    ),
+    (
+        "spec.model",
+        "!has(self.choices) || self.choices.all(m, m.name != self.name && "
+        "self.choices.exists_one(other, other.name == m.name))",
+        "model.choices are chosen by name: give each a name of its own, other than model.name",
+    ),
+    (
+        "spec.model",
+        f"!has(self.choices) || self.choices.size() == 0 || !{_HANDED_OVER}",
+        "model.apiMode codex_app_server runs every turn with the main model: remove model.choices",
     ),
     (
         "spec",
@@ -288,14 +343,39 @@ PROFILE_RULES: tuple[tuple[str, str, str], ...] = (
     ),
     (
         "spec",
+        "!has(self.channels) || self.channels.all(c, self.channels.exists_one(d, d.channel == c.channel && "
+        "d.account == c.account))",
+        "channels: an account is there twice; say all of it in one entry",
+    ),
+    (
+        "spec",
         "!has(self.warmPool) || !has(self.warmPool.size) || self.warmPool.size == 0 || !has(self.sandbox) || "
-        "!has(self.sandbox.workspace) || !has(self.sandbox.workspace.kind) || self.sandbox.workspace.kind == 'Ephemeral'",
-        "a pod that waits cannot have a session's volume: set warmPool.size to 0 or sandbox.workspace.kind to Ephemeral",
+        "!has(self.sandbox.workspace) || !has(self.sandbox.workspace.kind) || "
+        "self.sandbox.workspace.kind != 'PersistentVolumeClaim'",
+        "a pod that waits cannot have a session's volume: set warmPool.size to 0 or sandbox.workspace.kind to Ephemeral "
+        "or Archive",
+    ),
+    (
+        "spec.sandbox.workspace",
+        "!has(self.kind) || self.kind != 'Archive' || !has(self.size) || "
+        "quantity(self.size).compareTo(quantity('1Gi')) <= 0",
+        "a workspace of kind Archive holds at most 1Gi: set size to 1Gi or less, or kind to PersistentVolumeClaim",
     ),
     (
         "spec.model",
         f"!({_KEYLESS}) || (!has(self.secretRef) && !has(self.baseUrl))",
-        "providers scripted and codex need no key and have no address: remove model.secretRef and model.baseUrl",
+        "provider scripted needs no key and has no address: remove model.secretRef and model.baseUrl",
+    ),
+    (
+        "spec.model",
+        f"!has(self.codex) || {_HANDED_OVER}",
+        "model.codex says how the Codex app server is started: set model.apiMode to codex_app_server, or remove it",
+    ),
+    (
+        "spec",
+        f"!{_HANDED_OVER.replace('self.', 'self.model.')} || (has(self.toolsets) && "
+        "self.toolsets.exists(t, t == 'terminal') && self.toolsets.exists(t, t == 'file'))",
+        "model.apiMode codex_app_server runs commands and changes files: toolsets must hold terminal and file",
     ),
 )
 """CEL rules: (path below the root, expression, message)."""

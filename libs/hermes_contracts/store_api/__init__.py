@@ -30,6 +30,30 @@ from hermes_contracts.store_api.base import (
     Empty as Empty,
     Reply as Reply,
 )
+from hermes_contracts.store_api.conversations import (
+    MAX_LISTED as MAX_LISTED,
+    MAX_UNDONE as MAX_UNDONE,
+    ConversationRequest as ConversationRequest,
+    Conversations as Conversations,
+    ConversationSettings as ConversationSettings,
+    ConversationsRequest as ConversationsRequest,
+    ListedConversation as ListedConversation,
+    UndoReply as UndoReply,
+    UndoRequest as UndoRequest,
+)
+from hermes_contracts.store_api.files import (
+    MAX_TURN_FILES as MAX_TURN_FILES,
+    FileRequest as FileRequest,
+    FilesRequest as FilesRequest,
+    HomeRequest as HomeRequest,
+    Homes as Homes,
+    HomesRequest as HomesRequest,
+    OfferFileReply as OfferFileReply,
+    OfferFileRequest as OfferFileRequest,
+    SetHomeRequest as SetHomeRequest,
+    StoredFile as StoredFile,
+    StoredFiles as StoredFiles,
+)
 from hermes_contracts.store_api.for_agents import (
     MAX_COMPACTED_BYTES as MAX_COMPACTED_BYTES,
     SETTLED as SETTLED,
@@ -75,8 +99,13 @@ from hermes_contracts.store_api.for_gateway import (
     Turn as Turn,
 )
 from hermes_contracts.store_api.for_models import (
+    MAX_DESCRIBED as MAX_DESCRIBED,
+    MAX_DESCRIPTION_CHARACTERS as MAX_DESCRIPTION_CHARACTERS,
     MAX_MEDIA_BYTES as MAX_MEDIA_BYTES,
     MEDIA_PAGE_BYTES as MEDIA_PAGE_BYTES,
+    DescribeMediaRequest as DescribeMediaRequest,
+    Descriptions as Descriptions,
+    DescriptionsRequest as DescriptionsRequest,
     GetMediaRequest as GetMediaRequest,
     LoginReply as LoginReply,
     LoginRequest as LoginRequest,
@@ -109,6 +138,16 @@ from hermes_contracts.store_api.for_operator import (
     SidRequest as SidRequest,
     WaitingCommands as WaitingCommands,
 )
+from hermes_contracts.store_api.links import (
+    ConfirmLinkReply as ConfirmLinkReply,
+    ConfirmLinkRequest as ConfirmLinkRequest,
+    Link as Link,
+    LinkedPerson as LinkedPerson,
+    Links as Links,
+    LinksRequest as LinksRequest,
+    RequestLinkReply as RequestLinkReply,
+    RequestLinkRequest as RequestLinkRequest,
+)
 from hermes_contracts.store_api.people import (
     PAIRING_ALPHABET as PAIRING_ALPHABET,
     PAIRING_CHARACTERS as PAIRING_CHARACTERS,
@@ -120,9 +159,27 @@ from hermes_contracts.store_api.people import (
     Pairings as Pairings,
     PairingsRequest as PairingsRequest,
     PeopleEvent as PeopleEvent,
+    PeopleRecord as PeopleRecord,
+    PeopleRecordRequest as PeopleRecordRequest,
     RequestPairingReply as RequestPairingReply,
     RequestPairingRequest as RequestPairingRequest,
     RevokePairingRequest as RevokePairingRequest,
+    WaitingPerson as WaitingPerson,
+)
+from hermes_contracts.store_api.workspaces import (
+    MAX_ARCHIVE_BYTES as MAX_ARCHIVE_BYTES,
+    MAX_CLAIMED as MAX_CLAIMED,
+    MAX_LEFT_OUT as MAX_LEFT_OUT,
+    MAX_PACKED_BYTES as MAX_PACKED_BYTES,
+    MAX_PARTS as MAX_PARTS,
+    PIECE_BYTES as PIECE_BYTES,
+    ClaimPiecesRequest as ClaimPiecesRequest,
+    CommitSnapshotRequest as CommitSnapshotRequest,
+    GetPieceRequest as GetPieceRequest,
+    MissingPieces as MissingPieces,
+    PieceReply as PieceReply,
+    PutPieceRequest as PutPieceRequest,
+    WorkspaceState as WorkspaceState,
 )
 
 Req = TypeVar("Req", bound=BaseModel)
@@ -174,6 +231,9 @@ GET_SESSION = _method("get_session", OwnedSessionRequest, OwnedSession, "gateway
 LIST_SESSIONS = _method("list_sessions", ListSessionsRequest, ListSessionsReply, "gateway")
 DELETE_SESSION = _method("delete_session", OwnedSessionRequest, Empty, "gateway")
 TRANSCRIPT = _method("transcript", TranscriptRequest, TranscriptReply, "gateway")
+CONVERSATION = _method("conversation", ConversationRequest, ConversationSettings, "gateway")
+LIST_CONVERSATIONS = _method("list_conversations", ConversationsRequest, Conversations, "gateway")
+UNDO = _method("undo", UndoRequest, UndoReply, "gateway")
 GET_TURN = _method("get_turn", GetTurnRequest, Turn, "gateway")
 BEGIN_DELIVERY = _method("begin_delivery", BeginDeliveryRequest, BeginDeliveryReply, "gateway")
 FINISH_DELIVERY = _method("finish_delivery", FinishDeliveryRequest, Empty, "gateway")
@@ -190,14 +250,35 @@ APPROVE_PAIRING = _method("approve_pairing", ApprovePairingRequest, ApprovePairi
 PAIRED = _method("paired", PairedRequest, PairedReply, "gateway")
 REVOKE_PAIRING = _method("revoke_pairing", RevokePairingRequest, Empty, "gateway")
 LIST_PAIRINGS = _method("list_pairings", PairingsRequest, Pairings, "gateway")
+REQUEST_LINK = _method("request_link", RequestLinkRequest, RequestLinkReply, "gateway")
+CONFIRM_LINK = _method("confirm_link", ConfirmLinkRequest, ConfirmLinkReply, "gateway")
+LINKS = _method("links", LinksRequest, Links, "gateway")
+UNLINK = _method("unlink", LinksRequest, Empty, "gateway")
+PEOPLE_RECORD = _method("people_record", PeopleRecordRequest, PeopleRecord, "gateway")
 
 PUT_MEDIA = _method("put_media", PutMediaRequest, Empty, "gateway", "agent")
-GET_MEDIA = _method("get_media", GetMediaRequest, MediaPage, "models", "agent")
+GET_MEDIA = _method("get_media", GetMediaRequest, MediaPage, "models", "agent", "gateway")
+DESCRIBE_MEDIA = _method("describe_media", DescribeMediaRequest, Descriptions, "agent")
+DESCRIPTIONS = _method("descriptions", DescriptionsRequest, Descriptions, "models", "agent")
+OFFER_FILE = _method("offer_file", OfferFileRequest, OfferFileReply, "agent")
+GET_FILE = _method("get_file", FileRequest, StoredFile, "gateway")
+LIST_FILES = _method("list_files", FilesRequest, StoredFiles, "gateway")
+
+SET_HOME = _method("set_home", SetHomeRequest, Empty, "gateway")
+LIST_HOMES = _method("list_homes", HomesRequest, Homes, "gateway")
+FIND_HOME = _method("find_home", HomeRequest, Homes, "gateway")
 
 RECORD_USAGE = _method("record_usage", RecordUsageRequest, Empty, "models")
 SPENT = _method("spent", SpentRequest, SpentReply, "models")
 GET_LOGIN = _method("get_login", LoginRequest, LoginReply, "models")
 PUT_LOGIN = _method("put_login", PutLoginRequest, LoginReply, "models")
+
+WORKSPACE_STATE = _method("workspace_state", Empty, WorkspaceState, "agent")
+OPEN_WORKSPACE = _method("open_workspace", Empty, Empty, "agent")
+CLAIM_PIECES = _method("claim_pieces", ClaimPiecesRequest, MissingPieces, "agent")
+PUT_PIECE = _method("put_piece", PutPieceRequest, Empty, "agent")
+GET_PIECE = _method("get_piece", GetPieceRequest, PieceReply, "agent")
+COMMIT_SNAPSHOT = _method("commit_snapshot", CommitSnapshotRequest, Empty, "agent")
 
 METHODS: tuple[Method[BaseModel, BaseModel], ...] = tuple(
     value for value in list(globals().values()) if isinstance(value, Method)

@@ -81,6 +81,10 @@ class OpenTurnReply(StoreModel):
     attempt: int
     next_step: int
     journal: tuple[JournalEntry, ...] = ()
+    undone: int = 0
+    """How often something was taken back in this conversation: a transcript that was loaded before the last time is old."""
+    model: str = ""
+    """One of the Profile's choices that a person chose for this conversation; empty: the Profile's own."""
 
 
 class LoadRequest(StoreModel):
@@ -98,6 +102,8 @@ class StoredMessage(StoreModel):
     turn_id: str
     step: int
     message: Message
+    undone: bool = False
+    """Taken back: people see it so marked, and no model sees it."""
 
 
 class LoadReply(StoreModel):
@@ -112,6 +118,8 @@ class LoadReply(StoreModel):
     """What the provider last counted in this conversation, input and output together; 0 when it has not since then."""
     context_sequence: int = 0
     """Last message that this count covers."""
+    undone: int = 0
+    """As in `OpenTurnReply`."""
 
 
 class FrozenPrompt(StoreModel):
@@ -209,6 +217,8 @@ class CommitRequest(StoreModel):
     """As in `AppendRequest`."""
     choices: tuple[Choice, ...] = Field(default=(), max_length=MAX_CHOICES)
     """What the person may press below the last part of the reply."""
+    files: bool = False
+    """Send the files that were offered in this turn behind the reply."""
 
 
 class CommandKind(StrEnum):

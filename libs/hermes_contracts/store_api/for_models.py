@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field, StringConstraints
 
-from hermes_contracts.conversation import MediaId, MediaType, Usage
+from hermes_contracts.conversation import MediaId, StoredType, Usage
 from hermes_contracts.names import DnsLabel, ObjectName, Sid
 from hermes_contracts.store_api.base import StoreModel
 
@@ -54,7 +54,7 @@ class PutMediaRequest(StoreModel):
 
     sid: Sid
     media_id: MediaId
-    media_type: MediaType
+    media_type: StoredType
     total: int = Field(ge=1, le=MAX_MEDIA_BYTES)
     offset: int = Field(ge=0)
     data: Annotated[str, StringConstraints(max_length=MEDIA_PAGE_BYTES * 4 // 3 + 4)]
@@ -72,10 +72,35 @@ class GetMediaRequest(StoreModel):
 class MediaPage(StoreModel):
     """At most `MEDIA_PAGE_BYTES` from the offset. NOT_FOUND when the medium is not there or not whole."""
 
-    media_type: MediaType
+    media_type: StoredType
     total: int
     data: str
     """Base64."""
+
+
+MAX_DESCRIPTION_CHARACTERS = 4_000
+MAX_DESCRIBED = 24
+"""Most pictures whose descriptions are asked for at once: all of them fit one answer."""
+
+
+class DescribeMediaRequest(StoreModel):
+    """Keep what a picture shows, in words; the first description of a picture stays. NOT_FOUND without the picture."""
+
+    media_id: MediaId
+    description: Annotated[str, StringConstraints(min_length=1, max_length=MAX_DESCRIPTION_CHARACTERS)]
+
+
+class DescriptionsRequest(StoreModel):
+    """Ask what is known of a session's pictures."""
+
+    sid: Sid
+    media_ids: Annotated[tuple[MediaId, ...], Field(max_length=MAX_DESCRIBED)]
+
+
+class Descriptions(StoreModel):
+    """Descriptions by picture; those that have none are left out."""
+
+    descriptions: dict[MediaId, str]
 
 
 class LoginRequest(StoreModel):

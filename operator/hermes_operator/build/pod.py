@@ -10,7 +10,7 @@ from hermes_contracts.crd.base import Resources
 from hermes_contracts.names import LABEL_EGRESS, credentials_name, pod_name, workspace_name
 from hermes_operator.build.facts import Epoch, Installation
 from hermes_operator.build.meta import ANNOTATION_TEMPLATE, epoch_labels, owned_by_session, template_hash
-from hermes_operator.build.quantity import disk_request_bytes, to_bytes, workspace_limit_bytes
+from hermes_operator.build.quantity import disk_request_bytes, saving_seconds, to_bytes, workspace_limit_bytes
 
 Manifest = dict[str, Any]
 
@@ -23,8 +23,6 @@ SHARED_GID = 10000
 NODE_LOST_SECONDS = 30
 """How long a pod stays on a node that does not answer; then its session starts elsewhere under a new epoch."""
 TERMINATION_SECONDS = 30
-ARCHIVE_SECONDS = 60
-"""How much longer a pod may take to end whose agent saves its workspace before."""
 _AGENT_TMP = "64Mi"
 _NOBODY_LISTENS = "127.0.0.1"
 
@@ -47,7 +45,7 @@ def build_pod(installation: Installation, epoch: Epoch) -> Manifest:
     labels = epoch_labels(epoch.sid, epoch.epoch, epoch.profile_name) | {LABEL_EGRESS: sandbox.egress.lower()}
     spec: Manifest = {
         "restartPolicy": "Always",
-        "terminationGracePeriodSeconds": TERMINATION_SECONDS + (ARCHIVE_SECONDS if sandbox.workspace.kind == "Archive" else 0),
+        "terminationGracePeriodSeconds": TERMINATION_SECONDS + saving_seconds(epoch.profile),
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
         "securityContext": {

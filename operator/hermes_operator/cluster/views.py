@@ -239,6 +239,8 @@ class PodView:
     """It waited for its session: public key of a credential that only its agent's memory holds."""
     memory: int = 0
     """Bytes that its containers request together."""
+    gone_by: float = 0.0
+    """When it was deleted: until when its containers may take to end, in seconds since the epoch; 0 otherwise."""
 
     @classmethod
     def read(cls, body: Manifest) -> PodView:
@@ -266,6 +268,7 @@ class PodView:
             host_aliases=frozenset(alias["ip"] for alias in body.get("spec", {}).get("hostAliases") or []),
             bus_key=(meta.get("annotations") or {}).get(ANNOTATION_BUS_KEY, ""),
             memory=_memory(body.get("spec") or {}),
+            gone_by=timestamp(meta.get("deletionTimestamp")),
         )
 
 

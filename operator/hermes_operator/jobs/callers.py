@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hermes_contracts.crd.cron_job import DeliverTarget
+from hermes_contracts.crd.cron_job import CHAT_CHANNELS, DeliverTarget
 from hermes_contracts.errors import ErrorCode, HermesError
-from hermes_contracts.job_words import HOME
 from hermes_contracts.jobs import JobOwner
-from hermes_contracts.names import CRON_CHANNEL, RoutingKey
+from hermes_contracts.names import CRON_CHANNEL, HOME_CHANNEL, RoutingKey
 from hermes_contracts.store_api import SUMMARIES, SessionIdsRequest
 from hermes_operator.launch import route_of
 from hermes_operator.state import Shared
@@ -61,17 +60,26 @@ class Callers:
             raise HermesError(ErrorCode.FENCED, f"epoch {caller.epoch} is not the session's any more")
 
 
+def _may_be_here(key: RoutingKey, target: DeliverTarget) -> bool:
+    """Tell whether a target may be where the agent was asked.
+
+    A person's own session names no chat, and he writes from several, linked ones of other platforms among them: there
+    the gateway's binding of accounts to namespaces is what holds.
+    """
+    if key.user and not key.chat:
+        return target.channel in CHAT_CHANNELS and bool(target.chat)
+    where = (target.channel, target.account, target.chat, target.thread)
+    return where == (key.channel, key.account, key.chat, key.thread) and bool(key.chat)
+
+
 def check_targets(client: Client, targets: tuple[DeliverTarget, ...]) -> None:
     """Raise HermesError FORBIDDEN for a place that an agent may not send to: it may to its conversation, and home."""
     key = client.place
     if key is None:
         return
     for number, target in enumerate(targets):
-        at_home = target.channel == HOME and target.account == client.by.owner
-        # A person's own session names no chat: he writes in several of the same account.
-        pairs = ((key.chat, target.chat), (key.thread, target.thread))
-        here = (target.channel, target.account) == (key.channel, key.account) and bool(target.chat)
-        if not at_home and not (here and all(named in ("", meant) for named, meant in pairs)):
+        at_home = target.channel == HOME_CHANNEL and target.account == client.by.owner
+        if not at_home and not _may_be_here(key, target):
             where = f"{target.channel}:{target.account}"[:100]
             raise HermesError(
                 ErrorCode.FORBIDDEN, f"deliver[{number}]: {where} is neither this conversation nor its owner's home"

@@ -34,6 +34,7 @@ from hermes_operator.jobs.objects import (
     manifest_of,
     view_of,
 )
+from hermes_operator.reconcile.conditions import rfc3339
 from hermes_service.rpc import Caller
 
 _TRIES = 5
@@ -69,7 +70,7 @@ class Desk:
             raise HermesError(ErrorCode.FORBIDDEN, f"profile: you may not use {profile}")
         manifest = manifest_of(request, by, profile)
         name = manifest["metadata"]["name"]
-        check_schedule(request.schedule, request.time_zone, self.now())
+        first = check_schedule(request.schedule, request.time_zone, self.now())
         check_texts(request.title, request.prompt, request.script)
         check_targets(client, request.deliver)
         await self._check_context(by, tuple(job for job in request.context_from if job != name))
@@ -78,7 +79,9 @@ class Desk:
             if existing is None and len(await self._jobs_of(by)) >= MAX_JOBS_OF_OWNER:
                 raise HermesError(ErrorCode.CONFLICT, f"you have {MAX_JOBS_OF_OWNER} jobs, and may have no more: delete one")
             if existing is None:
-                return view_of(await _readable(self.client.create(CRON_JOBS, manifest)))
+                made = view_of(await _readable(self.client.create(CRON_JOBS, manifest)))
+                # Nobody has looked at the object yet, and who asked wants to know.
+                return made if made.suspended else made.model_copy(update={"next_run": rfc3339(first.timestamp())})
         wanted, found = view_of(existing | {"spec": manifest["spec"]}), view_of(existing)
         if not belongs(existing, by) or wanted != found:
             raise HermesError(ErrorCode.CONFLICT, "name: you have a job of this name: change it, or choose another name")

@@ -112,8 +112,11 @@ def view_of(body: Manifest) -> JobView:
     )
 
 
-def check_schedule(text: str, time_zone: str, now: datetime) -> None:
-    """Raise HermesError INVALID for what is no schedule, never comes due, or comes due too often. `now` has a time zone."""
+def check_schedule(text: str, time_zone: str, now: datetime) -> datetime:
+    """Return the first time of a schedule. `now` has a time zone.
+
+    Raises HermesError INVALID for what is no schedule, never comes due, or comes due too often.
+    """
     try:
         zone = ZoneInfo(time_zone)
     except (ZoneInfoNotFoundError, ValueError, OSError) as error:
@@ -122,16 +125,17 @@ def check_schedule(text: str, time_zone: str, now: datetime) -> None:
         schedule = parse(text)
     except ScheduleError as error:
         raise _invalid(f"schedule: {error}") from error
-    last = next_after([schedule], now, zone, now)
-    if last is None:
+    first = last = next_after([schedule], now, zone, now)
+    if first is None or last is None:
         raise _invalid(f"schedule: {text!r} never comes due: name a time to come")
     for _ in range(_LOOK_AHEAD):
         following = next_after([schedule], last, zone, now)
         if following is None:
-            return
+            break
         if (following - last).total_seconds() < MIN_INTERVAL_SECONDS:
             raise _invalid(f"schedule: runs are at least {MIN_INTERVAL_SECONDS // 60} minutes apart: make it rarer")
         last = following
+    return first
 
 
 def check_texts(*texts: str | None) -> None:

@@ -10,7 +10,7 @@ from typing import Literal
 from hermes_contracts.crd.base import Condition
 
 _MESSAGE = 1000
-_BAD_WHEN_TRUE = frozenset({"DeliveryFailed", "DeadLetter"})
+_BAD_WHEN_TRUE = frozenset({"DeliveryFailed", "DeadLetter", "ChannelConflict"})
 _STATUS: dict[bool | None, Literal["True", "False", "Unknown"]] = {True: "True", False: "False", None: "Unknown"}
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hermes_contracts.crd.cron_job import DeliverTarget
+from hermes_contracts.crd.cron_job import CHAT_CHANNELS, DELIVER_CHANNELS, DeliverTarget
 from hermes_contracts.names import HOME_CHANNEL
 from hermes_operator.reconcile.cron_model import ObservedCron
 from hermes_operator.reconcile.model import ProfileVerdict, Unknown
 
 MAX_SKEW_SECONDS = 5.0
 """Between our clock and the API server's."""
-CHANNELS = {"webhook": False, "slack": True, "telegram": True, HOME_CHANNEL: False}
+CHANNELS = {channel: channel in CHAT_CHANNELS for channel in DELIVER_CHANNELS}
 """Channels that a target may name, and whether it must name a chat there."""
 
 

@@ -141,6 +141,8 @@ class Drain:
 
     epoch: int
     deadline_seconds: float
+    saving_seconds: float = 0.0
+    """How much longer it may take to save its files."""
 
 
 @dataclass(frozen=True)

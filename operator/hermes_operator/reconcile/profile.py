@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from hermes_contracts.crd.channels import Claimant, conflicts, mistyped
 from hermes_contracts.crd.profile import ProfileStatus
 from hermes_contracts.projection import ProfileProjection
 from hermes_contracts.providers import SCRIPTED
@@ -13,6 +14,7 @@ from hermes_operator.cluster.views import ProfileView
 from hermes_operator.reconcile.conditions import Finding, settle
 from hermes_operator.reconcile.model import ProfileVerdict, Unknown
 from hermes_operator.reconcile.provider_secrets import Fault, SecretState, faults, uses
+from hermes_operator.reconcile.unasked import unasked
 
 RECHECK_SECONDS = 300.0
 RECHECK_BROKEN_SECONDS = 10.0
@@ -43,6 +45,8 @@ class ObservedProfile:
     """Pods that are ready to become one of its sessions."""
     policies: Unknown | None = None
     """Why the namespace's NetworkPolicies could not be made; None: they are there."""
+    rivals: tuple[Claimant, ...] = ()
+    """The other Profiles of its namespace that claim chats."""
     spend: Spend | None = None
     """None: not known, what was said before stays."""
 
@@ -73,6 +77,11 @@ def decide_profile(observed: ObservedProfile, now: float) -> ProfilePlan:
             )
         )
     findings.append(_namespace(observed))
+    if view.spec.channels:
+        findings += [_channels(observed), _ids(observed)]
+    without_asking = unasked(view.spec.approvals)
+    if without_asking is not None:
+        findings.append(without_asking)
     status = ProfileStatus(
         observed_generation=view.generation,
         conditions=settle(findings, view.status.conditions, view.generation, now),
@@ -92,9 +101,12 @@ def decide_profile(observed: ObservedProfile, now: float) -> ProfilePlan:
         name=view.name,
         model=view.spec.model.name,
         provider=view.spec.model.provider,
+        choices=tuple(choice.name for choice in view.spec.model.choices),
         ready=ready.status,
         message="" if ready.status else ready.message,
+        channels=view.spec.channels,
         approvers=view.spec.approvals.approvers,
+        approvals=view.spec.approvals.mode,
         created_at=view.created_at,
     )
     return ProfilePlan(verdict, status, projection, due)
@@ -127,6 +139,24 @@ def _secrets(found: list[Fault]) -> Finding:
         return Finding("SecretsReady", True, "SecretsReady")
     first = next((fault for fault in found if fault.status is False), found[0])
     return Finding("SecretsReady", first.status, first.reason, "; ".join(fault.message for fault in found))
+
+
+def _channels(observed: ObservedProfile) -> Finding:
+    """Name what an older Profile claims as well: the gateway gives it to the older one."""
+    view = observed.view
+    found = conflicts((view.created_at, view.name, view.spec.channels), observed.rivals)
+    if not found:
+        return Finding("ChannelConflict", False, "NoConflict")
+    claimed = "; ".join(f"{claim} belongs to the older Profile {name}" for claim, name in found)
+    message = f"channels: {claimed}; nothing from there comes to this Profile until one of the two gives it up"
+    return Finding("ChannelConflict", True, "ClaimedBefore", message)
+
+
+def _ids(observed: ObservedProfile) -> Finding:
+    """Name the ids that the platform never gives: they would let in nobody, and nobody would know."""
+    channels = enumerate(observed.view.spec.channels)
+    found = [f"channels[{number}].{remark}" for number, rules in channels for remark in mistyped(rules)]
+    return Finding("ChannelsValid", not found, "NotAnId" if found else "Valid", "; ".join(found[:8]))
 
 
 def _namespace(observed: ObservedProfile) -> Finding:

@@ -61,6 +61,7 @@ def uses(spec: ProfileSpec) -> tuple[Use, ...]:
     choices: list[tuple[str, ModelChoice | None]] = [
         ("model", spec.model),
         *((f"model.fallbacks[{n}]", choice) for n, choice in enumerate(spec.model.fallbacks)),
+        *((f"model.choices[{n}]", choice) for n, choice in enumerate(spec.model.choices)),
         ("model.auxiliary.compression", auxiliary.compression),
         ("model.auxiliary.title", auxiliary.title),
         ("model.auxiliary.vision", auxiliary.vision),
@@ -109,6 +110,7 @@ def _misplaced(spec: ProfileSpec) -> list[Fault]:
     auxiliary = spec.model.auxiliary
     side = [
         *((f"model.fallbacks[{n}]", choice) for n, choice in enumerate(spec.model.fallbacks)),
+        *((f"model.choices[{n}]", choice) for n, choice in enumerate(spec.model.choices)),
         ("model.auxiliary.compression", auxiliary.compression),
         ("model.auxiliary.title", auxiliary.title),
         ("model.auxiliary.vision", auxiliary.vision),

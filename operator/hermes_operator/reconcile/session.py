@@ -7,6 +7,8 @@ fenced, and otherwise does nothing: run again on what it made, it plans nothing.
 from __future__ import annotations
 
 from hermes_contracts.store_api import AgentState, SessionSummary
+from hermes_operator.build.pod import AGENT
+from hermes_operator.build.quantity import saving_seconds
 from hermes_operator.cluster.views import PodView, timestamp
 from hermes_operator.reconcile.admission import YIELD_SECONDS, Why
 from hermes_operator.reconcile.model import (
@@ -131,7 +133,7 @@ def _awake(observed: Observed, pod: PodView, found: Diagnosis, stops: list[Actio
         return Plan(tuple(stops), build_status(observed, facts, now), due=drain.deadline)
     idle_at = _idle_at(observed, pod)
     if observed.session.spec.suspend or (idle_at is not None and now >= idle_at):
-        actions = (*stops, Drain(pod.epoch, DRAIN_SECONDS))
+        actions = (*stops, Drain(pod.epoch, DRAIN_SECONDS, _saving_seconds(observed)))
         return Plan(actions, build_status(observed, StatusFacts(State.DRAINING, pod, found), now), due=now)
     renewed_at = observed.memory.renewed_at
     if renewed_at is None or now >= renewed_at + observed.limits.renew:
@@ -142,6 +144,26 @@ def _awake(observed: Observed, pod: PodView, found: Diagnosis, stops: list[Actio
     state = State.BUSY if _busy(observed, pod) else State.READY
     plan_due = min(renewed_at + observed.limits.renew, now + LOOK_AGAIN_SECONDS if idle_at is None else idle_at)
     return Plan(tuple(stops), build_status(observed, StatusFacts(state, pod, found), now), due=plan_due)
+
+
+def _saving_seconds(observed: Observed) -> float:
+    return saving_seconds(observed.profile.spec) if isinstance(observed.profile, ProfileVerdict) else 0.0
+
+
+def _holds_files(observed: Observed, profile: ProfileVerdict, now: float) -> bool:
+    """Tell whether a pod on its way out still has the session's files: a volume that two must not write, or an archive.
+
+    An agent that somebody's deletion ends saves its files first, and could not any more under a newer epoch.
+    """
+    assert not isinstance(observed.pods, Unknown)
+    if profile.spec.sandbox.workspace.kind == "PersistentVolumeClaim":
+        return bool(observed.pods)
+    if not saving_seconds(profile.spec):
+        return False
+    word = observed.memory.word
+    said_all = word.epoch if word is not None and word.state is AgentState.DRAINED else 0
+    agents = ((pod.gone_by, pod.containers.get(AGENT)) for pod in observed.pods if pod.epoch != said_all)
+    return any(now < gone_by and agent is not None and agent.started for gone_by, agent in agents)
 
 
 def _deaf(observed: Observed, pod: PodView, now: float) -> bool:
@@ -219,11 +241,10 @@ def _without_pod(observed: Observed, now: float) -> Plan:
         memory.failure.not_before if memory.failure else 0.0,
         memory.crashed_at + crash_delay(memory.crashes) if memory.crashes else 0.0,
     )
-    own_disk = profile.spec.sandbox.workspace.kind == "PersistentVolumeClaim"
     if blocked_until > now:
         return Plan(status=build_status(observed, StatusFacts(State.FAILED), now), due=blocked_until)
-    if own_disk and observed.pods:
-        # Two pods must not write one volume; the end of the old one brings us back here.
+    if _holds_files(observed, profile, now):
+        # The end of the old pod brings us back here.
         return Plan(status=build_status(observed, StatusFacts(State.STARTING), now), due=now + LOOK_AGAIN_SECONDS)
     if isinstance(summary, Unknown):
         return Plan(status=build_status(observed, StatusFacts(State.FAILED), now), due=now + LOOK_AGAIN_SECONDS)

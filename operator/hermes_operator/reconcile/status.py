@@ -15,6 +15,7 @@ from hermes_operator.reconcile.admission import Place, Why
 from hermes_operator.reconcile.conditions import Finding, rfc3339, settle
 from hermes_operator.reconcile.model import Observed, ProfileVerdict, Unknown
 from hermes_operator.reconcile.pods import Diagnosis, Health
+from hermes_operator.reconcile.unasked import unasked
 
 MINOR_SECONDS = 60.0
 """Counters and the change between Ready and Busy are written at most this often."""
@@ -81,6 +82,10 @@ def _findings(observed: Observed, facts: StatusFacts) -> list[Finding]:
         Finding("Hibernated", asleep, facts.state.value, "" if not asleep else _asleep_message(facts.state)),
         _bus(observed),
     ]
+    if pod is not None and isinstance(observed.profile, ProfileVerdict):
+        without_asking = unasked(observed.profile.spec.approvals)
+        if without_asking is not None:
+            result.append(without_asking)
     if pod is not None and found is not None:
         result.append(_pod_ready(found))
         if found.unscheduled is not None:

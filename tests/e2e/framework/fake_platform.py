@@ -26,7 +26,7 @@ class FakePlatform:
 
     async def act(self, **order: Any) -> Any:
         """Have somebody do something; returns what came of it."""
-        async with httpx.AsyncClient(base_url=self.forward.url, timeout=60) as client:
+        async with httpx.AsyncClient(base_url=self.forward.url, timeout=180) as client:
             response = await client.post("/act", json=order)
         assert response.status_code == 200, response.text
         return response.json()["said"]

@@ -13,7 +13,7 @@ from hermes_contracts.access import ApiKeyRecord, ApiKeys
 from hermes_contracts.names import API_VERSION
 from release import helm
 from release.kubectl import Object, apply, condition, get, kubectl, until
-from tests.fakes import telegram_server
+from tests.fakes import telegram_server, webhook_pod
 from tests.fakes.slack_server import APP, SIGNING_SECRET, TEAM, TOKEN
 
 RELEASE = os.environ.get("E2E_RELEASE") or "e2e"
@@ -22,7 +22,7 @@ NAMESPACE = f"hermes-{RELEASE}"
 
 STORIES = (
     "first-reply", "two-people", "conversation", "sleep", "kills", "probes", "broken", "rules", "chart", "cron",
-    "long", "poison", "chaos", "warm", "slack", "telegram", "drain",
+    "long", "poison", "chaos", "warm", "slack", "telegram", "drain", "pictures", "storm", "archive",
 )  # fmt: skip
 """One namespace a story: a test file asks for its own."""
 
@@ -50,7 +50,7 @@ def _records() -> ApiKeys:
                 sha256=hashlib.sha256(api_key(story, person).encode()).hexdigest(),
                 owner=f"{person}@{story}",
                 namespace=namespace_of(story),
-                profiles=("default", "claim", "late"),
+                profiles=("default", "claim", "late", "archive", "codex"),
             )
             for story in STORIES
             for person in PEOPLE
@@ -77,6 +77,7 @@ def profile(story: str, name: str = "default", **spec: Any) -> Object:
 KEYS_SECRET = "e2e-people"
 SLACK, SLACK_SECRET = "fake-slack", "e2e-slack"
 TELEGRAM, TELEGRAM_SECRET = "fake-telegram", "e2e-telegram"
+STORM, WEBHOOKS_SECRET = "fake-system", "e2e-webhooks"
 PLATFORM_PORT = 8099
 """Of the pods that stand in for chat platforms."""
 VALUES: dict[str, Any] = {
@@ -85,6 +86,7 @@ VALUES: dict[str, Any] = {
         "apiKeysSecret": KEYS_SECRET,
         "slackSecret": SLACK_SECRET,
         "telegramSecret": TELEGRAM_SECRET,
+        "webhooksSecret": WEBHOOKS_SECRET,
         "replicas": 2,
     },
     "networkPolicy": {"gateway": {"extraEgress": [{"ports": [{"port": PLATFORM_PORT, "protocol": "TCP"}]}]}},
@@ -98,7 +100,7 @@ async def install() -> None:
     await helm.make_namespace(NAMESPACE)
     for story in STORIES:
         await helm.make_namespace(namespace_of(story))
-    await apply(_keys_secret(), _slack_secret(), _telegram_secret(), namespace=NAMESPACE)
+    await apply(_keys_secret(), _slack_secret(), _telegram_secret(), _webhooks_secret(), namespace=NAMESPACE)
     await helm.install(RELEASE, NAMESPACE, VALUES)
     for story in STORIES:
         # An installation that is used again: pods, and so the files of an earlier run, begin anew.
@@ -127,6 +129,14 @@ def _telegram_secret() -> Object:
         "allow_users": ["101", "102"], "api_url": f"http://{TELEGRAM}.{NAMESPACE}.svc.cluster.local:{PLATFORM_PORT}/",
     }  # fmt: skip
     return _secret(TELEGRAM_SECRET, "telegram.json", json.dumps({"accounts": [account]}))
+
+
+def _webhooks_secret() -> Object:
+    route = {
+        "name": "storm", "namespace": namespace_of("storm"), "profile": "default", "secret": webhook_pod.SECRET,
+        "reply_url": f"http://{STORM}.{NAMESPACE}.svc.cluster.local:{PLATFORM_PORT}/answers",
+    }  # fmt: skip
+    return _secret(WEBHOOKS_SECRET, "webhooks.json", json.dumps({"routes": [route]}))
 
 
 def _secret(name: str, key: str, text: str) -> Object:

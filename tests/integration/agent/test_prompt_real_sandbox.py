@@ -15,6 +15,7 @@ from hermes_agent.loop.transcript import Transcript
 from hermes_agent.model.hygiene import ParsedCall
 from hermes_agent.prompt.directory_hints import DirectoryHints
 from hermes_agent.prompt.gather import gather
+from hermes_agent.prompt.skills import read_skills
 from hermes_agent.tools.executor import Toolbox
 from hermes_agent.tools.registry import tools_of
 from hermes_agent.tools.sandbox_adapter import SandboxAdapter
@@ -53,6 +54,18 @@ async def test_a_project_is_read(files: SandboxAdapter, workspace: Path) -> None
     assert [(file.path, file.text) for file in found.files] == [("AGENTS.md", "Use tabs. Grüße.")]
     assert found.snapshot is not None
     assert (found.snapshot.branch, found.snapshot.entries) == ("feat/x", ("AGENTS.md", "src/"))
+
+
+async def test_skills_are_read_and_traps_among_them_are_missed(files: SandboxAdapter, workspace: Path) -> None:
+    for name in ("good", "pipe", "link", "folder"):
+        (workspace / "skills" / name).mkdir(parents=True)
+    (workspace / "skills/good/SKILL.md").write_text("Be brief. Grüße.")
+    os.mkfifo(workspace / "skills/pipe/SKILL.md")
+    (workspace / "skills/link/SKILL.md").symlink_to("/dev/zero")
+    (workspace / "skills/folder/SKILL.md").mkdir()
+    told = await read_skills(files, ("good", "pipe", "link", "folder", "none"))
+    assert '<skill name="good">\nBe brief. Grüße.\n</skill>' in told
+    assert all(f"{name} (not found)" in told for name in ("pipe", "link", "folder", "none"))
 
 
 async def test_traps_count_as_not_there(files: SandboxAdapter, workspace: Path) -> None:

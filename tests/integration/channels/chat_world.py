@@ -42,6 +42,8 @@ class ChatScript(Script):
     """Whole answers by text, where an echo is not enough."""
     choices: dict[str, tuple[Choice, ...]] = field(default_factory=dict)
     """Buttons of the last part of an answer, by text."""
+    files: dict[str, tuple[tuple[str, bytes, str], ...]] = field(default_factory=dict)
+    """Files behind an answer, by text: name, bytes, caption."""
 
     async def begin_delivery(self, caller: Caller, request: BeginDeliveryRequest) -> BeginDeliveryReply:
         sid, turn, part = request.delivery_id.split(".")[:3]
@@ -55,12 +57,14 @@ class ChatScript(Script):
         if place is None:
             return
         texts = split_markdown(self.answers.get(inbound.text, turn.reply), 3_500)
-        for part, text in enumerate(texts, 1):
+        files = [self.shelf.put(inbound.sid, turn.turn_id, *file) for file in self.files.get(inbound.text, ())]
+        for part, text in enumerate((*texts, *(file.caption for file in files)), 1):
             outbound = Outbound(
                 delivery_id=f"{inbound.sid}.{turn.turn_id}.{part}", sid=inbound.sid, turn_id=turn.turn_id, part=part,
-                parts=len(texts), channel=place.channel, account=place.account, chat=place.chat, thread=place.thread,
-                text=text, namespace="team",
+                parts=len(texts) + len(files), channel=place.channel, account=place.account, chat=place.chat,
+                thread=place.thread, text=text, namespace="team",
                 choices=self.choices.get(inbound.text, ()) if part == len(texts) else (),
+                file=files[part - len(texts) - 1] if part > len(texts) else None,
             )  # fmt: skip
             await self.deliver(outbound)
 

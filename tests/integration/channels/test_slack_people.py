@@ -78,6 +78,50 @@ async def test_a_conversation_of_its_own_for_each_thread(tmp_path: Path, slack: 
         assert [inbound.sender for inbound in chat.script.inbound] == ["UANNA", "UBEN", "UBEN", "UBEN"]
 
 
+async def test_profiles_narrow_what_the_account_allows_and_claim_rooms_of_it(tmp_path: Path, slack: FakeSlack) -> None:
+    async with chat_world(tmp_path, slack, profiles=["ops", "late"]) as chat:
+        slack.channels |= {"C0ROOM": [], "C0OPS": []}
+        anna, ben = chat.person("UANNA"), chat.person("UBEN")
+        only_ben = {"direct": {"allowUsers": ["UBEN"], "userCommands": ["status"]}}
+        ops_room = {"direct": {"enabled": False}, "groups": {"chats": [{"id": "C0OPS"}]}}
+        await chat.world.profile("late", channels=(ops_room,))
+        await chat.world.profile("ops", channels=({**ops_room},), age=10)
+        await chat.world.profile("helper", channels=(only_ben,), age=20)
+
+        async def narrowed() -> bool:
+            return "You may not use" in (await anna.command("/status")).json()["text"]
+
+        for _ in range(200):
+            if await narrowed():
+                break
+        assert await narrowed()
+        assert "for admins here" in (await ben.command("/usage")).json()["text"]
+        await anna.direct("not for me")
+        await ben.direct("for me")
+        await anna.mention("C0ROOM", "in a room")
+        await anna.mention("C0OPS", "in the other room")
+        await until(lambda: len(chat.script.inbound) == 3)
+        profiles = {i.text: chat.script.sessions[i.sid][0].profile for i in chat.script.inbound}
+        assert profiles == {"for me": "helper", "in a room": "helper", "in the other room": "ops"}
+
+
+async def test_in_a_thread_that_people_share_each_stops_his_own(tmp_path: Path, slack: FakeSlack) -> None:
+    changes = {"session_scope": "Conversation", "group_admins": ["UCARL"], "group_user_commands": ["stop"]}
+    async with chat_world(tmp_path, slack, **changes) as chat:
+        slack.channels |= {"C0ROOM": []}
+        anna, ben, carl = chat.person("UANNA"), chat.person("UBEN"), chat.person("UCARL")
+        thread = await anna.mention("C0ROOM", "never ends")
+        await until(lambda: len(chat.script.inbound) == 1)
+        for number, person in enumerate((anna, ben, carl), 1):
+            await person.mention("C0ROOM", "!stop", thread=thread)
+            await until(lambda number=number: len(chat.script.asked) == number)  # type: ignore[misc]
+        await anna.direct("never ends")
+        await until(lambda: len(chat.script.inbound) == 2)
+        await anna.direct("!stop")
+        await until(lambda: len(chat.script.asked) == 4)
+        assert [asked.arguments.get("sender") for asked in chat.script.asked] == ["UANNA", "UBEN", None, None]
+
+
 async def test_in_a_room_some_commands_are_for_admins(tmp_path: Path, slack: FakeSlack) -> None:
     changes = {"group_admins": ["UANNA"], "group_user_commands": ["status"]}
     async with chat_world(tmp_path, slack, **changes) as chat:

@@ -4,17 +4,33 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import re
+import time
 from typing import Any
 
 import httpx
 
-from hermes_contracts.access import SlackAccount
+from hermes_contracts.access import SlackAccount, WebhookRoute
+from hermes_contracts.envelopes import Target
+from hermes_gateway.gateway.channels.signatures import sign
 from local_stack.runner import LocalRunner
 from local_stack.stack import NAMESPACE, Stack, running_stack, stack_folder
 from tests.fakes.slack_server import FakeSlack, SlackPerson
 from tests.integration.channels.chat_world import account
 from tests.integration.gateway.world import until
+
+SECRET = "a-secret-of-the-alarms"
+MADE = [
+    {"calls": [{"name": "terminal", "arguments": {"command": "printf a,b > r.csv; ln -s /etc/passwd out.csv"}}]},
+    {
+        "calls": [
+            {"name": "send_file", "arguments": {"path": "out.csv"}},
+            {"name": "send_file", "arguments": {"path": "r.csv", "caption": "Numbers"}},
+        ]
+    },
+    {"say": "One of two."},
+]
 
 
 async def _sessions(stack: Stack) -> list[dict[str, Any]]:
@@ -28,8 +44,12 @@ async def test_agents_answer_in_slack(slack: FakeSlack) -> None:
     bound = SlackAccount.model_validate(
         account(slack, namespace=NAMESPACE, profile="default", pairing=True, admins=["UANNA"], user_commands=["stop"])
     )
+    alarms = WebhookRoute(
+        name="alarms", namespace=NAMESPACE, profile="default", secret=SECRET,
+        deliver=(Target(channel="home", account="slack:T0TEAM:UANNA"),),
+    )  # fmt: skip
     with stack_folder() as folder:
-        async with running_stack(folder, slack=(bound,)) as stack:
+        async with running_stack(folder, webhooks=(alarms,), slack=(bound,)) as stack:
             runner = LocalRunner(stack)
             task = asyncio.create_task(runner.run())
             try:
@@ -58,6 +78,23 @@ async def _talk(stack: Stack, runner: LocalRunner, slack: FakeSlack) -> None:
     assert len(runner.sessions) == 2
     assert await _sessions(stack) == []
 
+    # What the agent made comes as a file, behind the answer; what a link of the workspace leads to does not.
+    await ben.direct(f"What did you make?\n#script {json.dumps({'steps': MADE})}")
+    await until(lambda: len(slack.sent_files("D0UBEN")) == 1, 60)
+    assert slack.sent_files("D0UBEN") == [("r.csv", b"a,b", "Numbers")]
+    assert slack.texts("D0UBEN")[-1] == "One of two."
+    assert [list(message).count("files") for message in slack.written("D0UBEN")][-2:] == [0, 1]
+
+    # What others tell her agent reaches her at home, wherever that is at the moment.
+    assert "This is your home now" in (await anna.command("/sethome")).json()["text"]
+    alarm = json.dumps({"text": f"Look.\n#script {json.dumps({'say': 'The disk is full.'})}"}).encode()
+    timestamp = int(time.time())
+    signature = {"Hermes-Timestamp": str(timestamp), "Hermes-Signature": sign(SECRET, timestamp, alarm)}
+    headers = {**signature, "Hermes-Delivery-Id": "alarm-1"}
+    async with httpx.AsyncClient(base_url=stack.webhooks_url) as http:
+        assert (await http.post("/webhooks/alarms", content=alarm, headers=headers)).status_code == 200
+    await until(lambda: "The disk is full." in slack.texts("D0UANNA"), 60)
+
     # A command reaches an agent that works, within a second or so.
     await anna.direct("!sleep 60")
     answer = ""
@@ -68,7 +105,7 @@ async def _talk(stack: Stack, runner: LocalRunner, slack: FakeSlack) -> None:
     assert "working on a message" in answer
     began = asyncio.get_running_loop().time()
     said = (await anna.command("/stop")).json()["text"]
-    await until(lambda: len(slack.texts("D0UANNA")) == 2 and "…" not in slack.texts("D0UANNA")[1], 20)
+    await until(lambda: len(slack.texts("D0UANNA")) == 3 and "…" not in slack.texts("D0UANNA")[2], 20)
     assert asyncio.get_running_loop().time() - began < 5, said
 
 

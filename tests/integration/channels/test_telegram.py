@@ -100,7 +100,7 @@ async def test_photos_and_texts_are_read_and_of_the_others_it_is_said_that_they_
     look, notes, voice = bot.script.inbound
     assert (look.text, [image.size for image in look.images]) == ("what is this", [len(PICTURE)])
     assert notes.text == "File list.md:\n\n- milk"
-    assert "voice (neither" in voice.text
+    assert "voice (a recording, which nobody here can listen to: write what it says)" in voice.text
     await until(lambda: any("cannot see everything" in text for text in bot.telegram.texts(ANNA)), 20)
 
 

@@ -123,3 +123,21 @@ async def test_what_the_model_writes_cannot_move_the_cursor(hermes: Any, script:
         assert b"\x1b[2Jafter" not in bytes(board._raw)
         board.type(CTRL_D)
         assert await board.ended() == 0
+
+
+async def test_a_conversation_is_taken_back_asked_again_and_named(hermes: Any) -> None:
+    lines = ("!echo one >> file; cat file", "/retry", "/title A tour", "/title", "/model", "/profile", "/undo", "/resume")
+    done = await hermes.run("chat", "-s", "undone", stdin="\n".join(lines) + "\n")
+    assert done.code == 0, done.err
+    assert "one\none" in done.out, "the message was done twice"
+    assert done.err.count("A tour") == 3, done.err
+    assert "scripted-1 answers here. There is no other." in done.err
+    assert "You talk to default. There is no other." in done.err
+    assert "Taken back, with my answer: “!echo one >> file; cat file”." in done.err
+    refused = await hermes.run("chat", "-s", "undone", stdin="/undo\n/model gpt-9\n/profile nobody\n/resume 1\n")
+    assert refused.code == 1
+    assert "Nothing was said in this conversation" in refused.err
+    assert "There is no model `gpt-9` to choose here" in refused.err
+    assert "no Profile 'nobody'" in refused.err and "no session with the number 1" in refused.err
+    read = await hermes.run("sessions", "transcript", "undone")
+    assert read.out.count("(taken back) › !echo one") == 2

@@ -87,3 +87,51 @@ async def test_the_doctor_skips_what_it_may_not_see(hermes: Any, cluster: dict[s
     found = {f["check"]: f for f in (await hermes.run("doctor", "--json", env=cluster)).json()}
     assert found["cluster"]["state"] == "skip"
     assert found["reachable"]["state"] == "ok"
+
+
+TROUBLED = """#!/bin/sh
+case "$*" in
+  *"get secret hermes-first-api-key"*) cat {folder}/secret.json ;;
+  *port-forward*) echo "Forwarding from 127.0.0.1:{port} -> 8642"; exec sleep 600 ;;
+  *api-resources*) printf 'profiles.hermes.run\nhermessessions.hermes.run\nhermescronjobs.hermes.run\n' ;;
+  *"get pods"*) cat {folder}/pods.json ;;
+  *"get events"*) cat {folder}/events.json ;;
+  *"get persistentvolumeclaims"*) cat {folder}/claims.json ;;
+  *"get deployments"*) cat {folder}/deployments.json ;;
+  *"get hermescronjobs"*) cat {folder}/jobs.json ;;
+  *logs*component=gateway*) cat {folder}/log ;;
+  *"get httproutes"*) echo "error: the server doesn't have a resource type" >&2; exit 1 ;;
+  *) echo '{{"items": []}}' ;;
+esac
+"""
+
+
+async def test_the_doctor_names_what_keeps_a_release_from_working(
+    hermes: Any, cluster: dict[str, str], tmp_path: Path
+) -> None:
+    (tmp_path / "kubectl").write_text(TROUBLED.format(folder=tmp_path, port=hermes.stack.ports["api"]))
+    labels = {"app.kubernetes.io/component": "gateway"}
+    pod = {"metadata": {"name": "gateway-1", "labels": labels}, "status": {"phase": "Pending", "conditions": []}}
+    missing = {
+        "involvedObject": {"name": "gateway-1"},
+        "message": 'references non-existent: secret "hermes-slack" not found',
+    }
+    broken = {**JOB, "status": {"conditions": [{"type": "Ready", "status": "False", "reason": "ToolsetMissing"}]}}
+    mounts = {"spec": {"template": {"spec": {"volumes": [{"name": "slack"}]}}}}
+    for name, items in (
+        ("pods", [pod]),
+        ("events", [missing]),
+        ("claims", [{"metadata": {"name": "data-nats-0"}, "status": {"phase": "Pending"}}]),
+        ("deployments", [mounts]),
+        ("jobs", [broken]),
+    ):
+        (tmp_path / f"{name}.json").write_text(json.dumps({"items": items}))
+    (tmp_path / "log").write_text(json.dumps({"event": "telegram.not_listening", "account": "bot", "error": "Conflict"}))
+    done = await hermes.run("doctor", "--json", env=cluster)
+    found = {f["check"]: f for f in done.json()}
+    assert done.code == 1
+    states = {check: found[check]["state"] for check in found}
+    wanted = ("secret hermes-slack", "volume data-nats-0", "cron nightly", "telegram account bot", "pods: gateway")
+    assert {check: states.get(check) for check in wanted} == dict.fromkeys(wanted, "fail")
+    assert (states["way in"], states["reachable"], states["accounts"]) == ("warn", "ok", "ok")
+    assert all(f["todo"] for f in found.values() if f["state"] in ("warn", "fail"))

@@ -139,3 +139,20 @@ async def test_the_doctor_finds_nothing_wrong_and_what_is(hermes: Any) -> None:
     away = await hermes.run("doctor", env={"HERMES_URL": "http://127.0.0.1:9"})
     assert away.code == 1
     assert "FAIL reachable" in away.out
+
+
+async def test_a_file_of_the_agent_is_listed_and_saved(hermes: Any, tmp_path: Path, script: Any) -> None:
+    made = {"calls": [{"name": "terminal", "arguments": {"command": "printf 'a,b\\n' > r.csv"}}]}
+    sent = {"calls": [{"name": "send_file", "arguments": {"path": "r.csv", "caption": "Numbers"}}]}
+    done = await hermes.run("send", "-s", "files", script(made, sent, {"say": "There."}))
+    assert (done.code, done.out) == (0, "There.\n"), done.err
+    assert "The agent sends r.csv" in done.err
+    (listed,) = (await hermes.run("sessions", "files", "files", "--json")).json()
+    assert (listed["name"], listed["size"], listed["caption"]) == ("r.csv", 4, "Numbers")
+    assert (await hermes.run("sessions", "files", "files", "r.csv", "-o", "-")).out == "a,b\n"
+    place = str(tmp_path / "mine.csv")
+    assert (await hermes.run("sessions", "files", "files", listed["id"], "-o", place)).code == 0
+    assert Path(place).read_text() == "a,b\n"
+    again = await hermes.run("sessions", "files", "files", "r.csv", "-o", place)
+    assert again.code == 2 and "File exists" in again.err
+    assert (await hermes.run("sessions", "files", "files", "none.csv")).code != 0

@@ -2,81 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any
-
-from hermes_contracts import subjects
-from hermes_contracts.errors import ErrorCode, HermesError
-from hermes_contracts.jobs import JOB_METHODS, CreateJob, Deleted, JobName, JobOwner, Jobs, JobView, RunJob, UpdateJob
-from hermes_service.rpc import RpcServer
+from hermes_contracts.jobs import JobOwner
+from tests.integration.gateway.jobs_desk import Operator
 from tests.integration.gateway.world import ALICE, BOB, World
 
 NEWS = {"name": "News", "schedule": "daily at 9am", "prompt": "Tell me the news."}
-BLANK = {"created_at": "", "next_run": "", "last_run": "", "last_outcome": "", "last_delivery": "", "managed_by": ""}
 AS_ALICE = {"Authorization": f"Bearer {ALICE}"}
-
-
-@dataclass
-class Operator:
-    """Stands in for the operator, which is tested with a real API server."""
-
-    jobs: dict[str, JobView] = field(default_factory=dict)
-    asked: list[JobOwner] = field(default_factory=list)
-    tokens: list[str] = field(default_factory=list)
-
-    async def list(self, _: Any, request: Any) -> Jobs:
-        self.asked.append(request.by)
-        return Jobs(jobs=tuple(self.jobs.values()))
-
-    async def create(self, _: Any, request: CreateJob) -> JobView:
-        self.asked.append(request.by)
-        if request.schedule == "every 1m":
-            raise HermesError(ErrorCode.INVALID, "schedule: runs are at least 5 minutes apart")
-        shared = request.model_dump(include={"title", "profile", "time_zone", "prompt", "repeat", "deliver"})
-        made = JobView.model_validate(
-            {**BLANK, **shared, "id": "news-1", "schedules": (request.schedule,)}
-            | {"suspended": False, "succeeded": 0, "failed": 0}
-        )
-        self.jobs[made.id] = made
-        return made
-
-    async def get(self, _: Any, request: JobName) -> JobView:
-        if request.id not in self.jobs:
-            raise HermesError(ErrorCode.NOT_FOUND, f"you have no job {request.id}")
-        return self.jobs[request.id]
-
-    async def update(self, _: Any, request: UpdateJob) -> JobView:
-        changes = request.model_dump(include={"prompt", "repeat"}, exclude_none=True)
-        if request.suspend is not None:
-            changes["suspended"] = request.suspend
-        self.jobs[request.id] = self.jobs[request.id].model_copy(update=changes)
-        return self.jobs[request.id]
-
-    async def delete(self, _: Any, request: JobName) -> Deleted:
-        return Deleted(existed=self.jobs.pop(request.id, None) is not None)
-
-    async def run(self, _: Any, request: RunJob) -> JobView:
-        self.tokens.append(request.token)
-        return self.jobs[request.id]
-
-    async def serve(self, world: World) -> None:
-        handlers: Any = {method.name: getattr(self, method.name) for method in JOB_METHODS}
-        server = RpcServer(world.admin, handlers, methods=JOB_METHODS, subjects=(subjects.jobs("gateway", "*"),))
-        await server.start("jobs")
-        await world.admin.flush()
 
 
 async def test_a_job_over_http(world: World) -> None:
     operator = Operator()
-    await operator.serve(world)
+    await operator.serve(world.admin)
     async with world.http() as http:
-        made = await http.post("/api/jobs", json={**NEWS, "deliver": "webhook:alerts"}, headers=AS_ALICE)
+        made = await http.post(
+            "/api/jobs", json={**NEWS, "deliver": "webhook:alerts, home", "skills": ["tone"]}, headers=AS_ALICE
+        )
         assert made.status_code == 200, made.text
         job = made.json()["job"]
         assert (job["name"], job["profile"], job["deliver"], job["state"]) == (
             "News",
             "helper",
-            "webhook:alerts",
+            "webhook:alerts, home",
             "scheduled",
         )
         assert operator.asked[-1] == JobOwner(namespace="team", owner="alice", profiles=("helper", "sleepy", "missing"))
@@ -96,13 +42,14 @@ async def test_a_job_over_http(world: World) -> None:
 
 async def test_what_is_wrong_is_said_and_who_may_not_is_refused(world: World) -> None:
     operator = Operator()
-    await operator.serve(world)
+    await operator.serve(world.admin)
     async with world.http() as http:
         for change, said in (
             ({"schedule": "every 1m"}, "5 minutes apart"),
-            ({"deliver": "telegram"}, "deliver: use `local`"),
+            ({"deliver": "mars"}, "none of local"),
             ({"prompt": " "}, "prompt"),
-            ({"skills": ["x"]}, "skills"),
+            ({"skills": ["../x"]}, "skills"),
+            ({"wings": 2}, "wings"),
         ):
             answer = await http.post("/api/jobs", json={**NEWS, **change})
             assert (answer.status_code, said in answer.json()["error"]["message"]) == (400, True), answer.text

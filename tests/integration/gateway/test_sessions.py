@@ -334,3 +334,28 @@ async def subscriptions(world: World) -> int:
     from hermes_gateway.gateway import metrics
 
     return int(metrics.SUBSCRIPTIONS._value.get())
+
+
+async def test_files_of_the_agent_are_fetched_by_the_sessions_owner(world: World) -> None:
+    async with world.http() as http, world.http(BOB) as bob, world.http(NARROW) as narrow:
+        session = await make(http)
+        where = f"/api/sessions/{session['id']}/files"
+        assert (await http.get(where)).json()["data"] == []
+        data = bytes(range(256)) * 10
+        file = world.script.shelf.put(str(session["id"]), "t1", 'Ä "page".html', data, "Look")
+        (shown,) = (await http.get(where)).json()["data"]
+        assert shown == {
+            "id": file.id, "name": 'Ä "page".html', "media_type": "text/html", "size": 2560, "caption": "Look", "turn": "t1",
+            "created_at": 1.0,
+        }  # fmt: skip
+        answer = await http.get(f"{where}/{file.id}")
+        assert (answer.status_code, answer.content) == (200, data)
+        assert answer.headers["content-type"].startswith("text/html")
+        assert answer.headers["content-disposition"] == "attachment; filename*=UTF-8''%C3%84%20%22page%22.html"
+        assert (answer.headers["x-content-type-options"], answer.headers["content-security-policy"]) == (
+            "nosniff", "sandbox; default-src 'none'",
+        )  # fmt: skip
+        for path in (where, f"{where}/{file.id}"):
+            assert (await bob.get(path)).status_code == 404
+            assert (await narrow.get(path)).status_code in (403, 404)
+        assert (await http.get(f"{where}/fnone")).json()["error"]["code"] == "not_found"

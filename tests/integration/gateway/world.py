@@ -9,7 +9,7 @@ import hashlib
 import json
 import sys
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,6 +23,7 @@ from nats.js.errors import KeyNotFoundError
 from hermes_contracts import names, projection, subjects
 from hermes_contracts.bus_permissions import Permissions, Role, service_permissions
 from hermes_contracts.conversation import Message, Usage
+from hermes_contracts.crd.channels import ChannelRules
 from hermes_contracts.envelopes import Delta, Event, EventType, Inbound, Outbound, Route
 from hermes_contracts.errors import ErrorCode, HermesError
 from hermes_contracts.projection import ProfileProjection
@@ -52,6 +53,7 @@ from hermes_service import signing
 from hermes_service.bus_keys import BusKeys
 from hermes_service.rpc import Caller, RpcServer
 from local_stack.processes import Process, free_port, http_ok
+from tests.integration.gateway.shelf import Shelf
 
 ALICE, BOB, NARROW = "key-of-alice", "key-of-bob", "key-of-narrow"
 ALICE_ELSEWHERE, ALICE_OTHER_PROFILE = "key-of-alice-elsewhere", "key-of-alice-other-profile"
@@ -101,7 +103,8 @@ class Script:
             "put_media": self.put_media, "put_command": self.put_command, "begin_delivery": self.begin_delivery,
             "finish_delivery": self.finish_delivery,
         }  # fmt: skip
-        self.server = RpcServer(self.bus, handlers)  # type: ignore[arg-type]
+        self.shelf = Shelf(self.owned)
+        self.server = RpcServer(self.bus, {**handlers, **self.shelf.handlers()})  # type: ignore[dict-item]
         await self.server.start("store")
         await self.bus.flush()
 
@@ -381,10 +384,19 @@ class World:
         headers = {"Authorization": f"Bearer {key}"} if key else {}
         return httpx.AsyncClient(base_url=self.api, headers=headers, timeout=20)
 
-    async def profile(self, name: str, *, ready: bool = True, message: str = "") -> None:
+    async def profile(
+        self,
+        name: str,
+        *,
+        ready: bool = True,
+        message: str = "",
+        channels: Sequence[Mapping[str, object]] = (),
+        age: int = 0,
+    ) -> None:
         found = ProfileProjection(
             namespace="team", namespace_uid="uid-of-team", name=name, model="m", provider="scripted", ready=ready,
-            message=message, created_at=1_700_000_000,
+            message=message, created_at=1_700_000_000 - age,
+            channels=tuple(ChannelRules.model_validate({"channel": "slack", "account": "acme", **c}) for c in channels),
         )  # fmt: skip
         bucket = await self.admin.jetstream().key_value(subjects.PROFILES_BUCKET)
         await bucket.put(projection.key("team", name), found.model_dump_json().encode())

@@ -35,6 +35,8 @@ from hermes_contracts.model_api import (
 )
 from hermes_contracts.store_api import (
     RECORD_USAGE,
+    Descriptions,
+    DescriptionsRequest,
     Empty,
     GetMediaRequest,
     LoginReply,
@@ -96,6 +98,8 @@ class FakeStore:
     records: list[RecordUsageRequest] = field(default_factory=list)
     spent: SpentReply = NOTHING_SPENT
     media: dict[tuple[str, str], tuple[str, bytes]] = field(default_factory=dict)
+    described: dict[str, str] = field(default_factory=dict)
+    """What pictures show, by id."""
     logins: dict[str, tuple[int, str]] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)
     away: bool = False
@@ -122,6 +126,10 @@ class FakeStore:
         kind, data = found
         page = data[request.offset : request.offset + self.page_bytes]
         return MediaPage(media_type=kind, total=len(data), data=base64.b64encode(page).decode())  # type: ignore[arg-type]
+
+    def _descriptions(self, request: DescriptionsRequest) -> Descriptions:
+        found = {name: self.described[name] for name in request.media_ids if name in self.described}
+        return Descriptions(descriptions=found)
 
     def _get_login(self, request: LoginRequest) -> LoginReply:
         revision, sealed = self.logins.get(request.login, (0, ""))

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import base64
+import json
 
 import pytest
 
 from hermes_contracts.conversation import ImagePart, Message, Role, TextPart
 from hermes_contracts.errors import ErrorCode
-from hermes_contracts.model_api import Finish, ModelError, ModelRequest
+from hermes_contracts.model_api import Finish, ModelError, ModelRequest, Purpose
 from hermes_gateway.models.pictures import Pictures
-from tests.integration.models.harness import SID, FakeStore, Models, ask, script, secret
+from tests.integration.models.harness import SID, FakeStore, Models, ask, script, secret, wait_for
 
 DATA = bytes(range(256)) * 10
 
@@ -49,7 +50,52 @@ async def test_a_model_that_sees_gets_the_bytes(models: Models) -> None:
 async def test_a_model_that_does_not_see_is_told_so(models: Models) -> None:
     seeing(models, False)
     assert isinstance((await models.events(with_picture(), "eyes"))[-1], Finish)
-    assert "A picture was here" in body(models) and not models.store.asked
+    assert "[A picture was here. The model cannot see it.]" in body(models)
+    assert models.store.asked == ["descriptions"], "its bytes are of no use"
+
+
+async def test_a_description_takes_the_pictures_place_for_good(models: Models) -> None:
+    seeing(models, False)
+    models.store.described[media_id("a")] = 'a red "bus"'
+    first = with_picture().messages[0]
+    await models.events(ask(first), "eyes")
+    words = r"[A picture was here. Another model describes it so: a red \"bus\"]"
+    assert words in body(models)
+    before = json.loads(body(models))["messages"]
+    models.store.away = True
+    await models.events(ask(first, Message.assistant("A bus."), Message.user("sure?")), "eyes")
+    assert models.store.asked == ["descriptions"], "it never changes"
+    assert json.loads(body(models))["messages"][: len(before)] == before
+
+
+async def test_the_picture_itself_goes_to_a_model_that_sees_though_it_is_described(models: Models) -> None:
+    seeing(models, True)
+    models.store.media[SID, media_id("a")] = ("image/png", DATA)
+    models.store.described[media_id("a")] = "a bus"
+    await models.events(with_picture(), "eyes")
+    assert "a bus" not in body(models) and base64.b64encode(DATA).decode() in body(models)
+
+
+async def test_who_describes_pictures_is_the_profiles_model_for_them_or_another_that_sees(models: Models) -> None:
+    seeing(models, False)
+    models.store.media[SID, media_id("a")] = ("image/png", DATA)
+    asked = with_picture().model_copy(update={"purpose": Purpose.VISION})
+    nobody = (await models.events(asked, "eyes"))[-1]
+    assert isinstance(nobody, ModelError) and nobody.code is ErrorCode.NOT_CONFIGURED
+    assert "model.auxiliary.vision" in nobody.message and not models.memory.requests
+
+    address = {"provider": "openai", "baseUrl": models.base + "/v1", "secretRef": {"name": "key"}}
+    fallback = {**address, "name": "stand-in", "facts": {"vision": True}}
+    own = {**address, "name": "eye", "facts": {"vision": True}}
+    main = {**address, "name": "main", "facts": {"vision": False}, "fallbacks": [fallback]}
+    models.add_profile("stood-in-for", main, key=secret())
+    models.add_profile("own", {**main, "auxiliary": {"vision": own}}, key=secret())
+    for profile, place in (("stood-in-for", "model.fallbacks[0]"), ("own", "model.auxiliary.vision")):
+        end = (await models.events(asked, profile))[-1]
+        assert isinstance(end, Finish) and end.place == place
+        assert base64.b64encode(DATA).decode() in body(models)
+    records = await wait_for(lambda: len(models.records) == 2 and models.records)
+    assert {record.purpose for record in records} == {"vision"}
 
 
 async def test_a_picture_that_is_gone_does_not_stop_the_conversation(models: Models) -> None:

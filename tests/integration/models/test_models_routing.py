@@ -53,6 +53,18 @@ async def test_a_fallback_answers_and_the_main_model_is_back_after_its_rest(mode
     ]  # fmt: skip
 
 
+async def test_who_had_nothing_to_say_is_passed_over_and_nobody_is_asked_twice(models: Models) -> None:
+    with_fallback(models)
+    first = (await models.events(ask("hello"), "guarded"))[-1]
+    assert isinstance(first, Finish) and first.place == "model"
+    second = (await models.events(ask("hello", passed_over=("model",)), "guarded"))[-1]
+    assert isinstance(second, Finish) and second.place == "model.fallbacks[0]"
+    assert models.shown_keys() == ["main-key", "other-key"]
+    nobody = (await models.events(ask("hello", passed_over=("model", "model.fallbacks[0]")), "guarded"))[-1]
+    assert isinstance(nobody, ModelError) and nobody.code is ErrorCode.NOT_CONFIGURED
+    assert len(models.shown_keys()) == 2
+
+
 async def test_when_nobody_can_answer_the_main_models_failure_is_told(models: Models) -> None:
     with_fallback(models)
     error = await models.error({"status": 500}, profile="guarded")

@@ -19,9 +19,24 @@ from botocore.config import Config
 from botocore.credentials import Credentials
 
 from hermes_contracts.conversation import ImagePart, Message, ReasoningPart, Role, TextPart, ToolCallPart, ToolResultPart
+from hermes_gateway.models.providers.errors import Reason
 from hermes_gateway.models.target import Medium
-from scripted_model.http_server import Request
-from tests.integration.models.provider_kit import AWS, MODELS, TERMINAL, Kit, ask, script, scripted_kit, target
+from scripted_model.http_server import Connection, Request
+from scripted_model.server import Server
+from tests.integration.models.provider_kit import (
+    AWS,
+    MODELS,
+    TERMINAL,
+    Kit,
+    ask,
+    calls,
+    raw_kit,
+    script,
+    scripted_kit,
+    target,
+    text,
+    thoughts,
+)
 
 MODE = "bedrock_converse"
 MEDIA_ID = "m" + "a" * 25
@@ -160,6 +175,34 @@ async def test_errors_of_the_scripted_model_are_aws_errors(kit: Kit) -> None:
     assert await asyncio.to_thread(refused, {"error": "rate_limit"}) == "ThrottlingException"
     assert await asyncio.to_thread(refused, {"error": "context_overflow"}) == "ValidationException"
     assert "hrottlingException" in await asyncio.to_thread(refused, {"error": "rate_limit", "error_in_stream": True})
+
+
+@pytest.mark.parametrize(
+    ("status", "kind", "words"),
+    [
+        (400, "ValidationException", "This model doesn't support tool use in streaming mode."),
+        (403, "AccessDeniedException", "User is not authorized to perform: bedrock:InvokeModelWithResponseStream"),
+    ],
+)
+async def test_where_nothing_is_streamed_the_whole_answer_is_asked_for(status: int, kind: str, words: str) -> None:
+    model = Server(keep_requests=True)
+
+    async def whole_only(request: Request, connection: Connection) -> None:
+        if request.path.endswith("/converse-stream"):
+            connection.send(status, {"x-amzn-errortype": kind}, json.dumps({"message": words}).encode())
+        else:
+            await model.handle(request, connection)
+
+    calls_one = {"name": "terminal", "arguments": {"command": "ls", "n": 1.5}}
+    async with scripted_kit() as streaming, raw_kit(whole_only) as kit:
+        for step in ({"say": "Grüße"}, {"reason": "hm", "signature": "sig", "say": "I look.", "calls": [calls_one]}):
+            request = ask(script(step), tools=(TERMINAL,))
+            streamed, whole = await streaming.events(MODE, request), await kit.events(MODE, request)
+            assert (text(whole), thoughts(whole), calls(whole)) == (text(streamed), thoughts(streamed), calls(streamed))
+            assert whole[-1] == streamed[-1], "usage and the reason of its end"
+        error = await kit.failure(MODE, {"error": "overloaded"})
+        assert error.reason is Reason.OVERLOADED
+    assert model.memory.kept is not None and {request.path.split("/")[-1] for request in model.memory.kept} == {"converse"}
 
 
 async def test_an_unsigned_request_is_refused(kit: Kit) -> None:

@@ -143,12 +143,16 @@ async def test_what_cannot_work_is_refused_at_apply_or_said_in_a_condition(insta
     assert "would stop people's turns" in await refuse(
         CRON_JOBS, job(installation, sessionRef={"name": "chat"}, concurrencyPolicy="Replace")
     )
+    for target, said in (
+        ({"channel": "pigeon", "account": "coop"}, "the channels are webhook, slack, telegram, home"),
+        ({"channel": "slack", "account": "T1.A1"}, "name the chat on slack and telegram"),
+    ):
+        assert said in await refuse(CRON_JOBS, job(installation, deliver=[target]))
     wrong: dict[str, dict[str, Any]] = {
         "ScheduleUnreadable": {"schedules": ["when it rains"]},
         "ProfileMissing": {"profileRef": {"name": "nobody"}},
         "SessionMissing": {"sessionRef": {"name": "chat"}},
         "JobMissing": {"contextFrom": ["weather"]},
-        "TargetUnknown": {"deliver": [{"channel": "pigeon", "account": "coop"}]},
     }
     for number, (reason, spec) in enumerate(wrong.items()):
         await installation.admin.apply(CRON_JOBS, job(installation, f"wrong-{number}", run_now="x", **spec))

@@ -36,7 +36,7 @@ REFUSED: dict[str, tuple[Resource, dict[str, Any], str]] = {
         PROFILES, profile(model={"provider": "openai", "name": "m"}), "model.secretRef is required",
     ),
     "a key for the scripted model": (
-        PROFILES, profile(model={**SCRIPTED, "secretRef": {"name": "k"}}), "need no key and have no address",
+        PROFILES, profile(model={**SCRIPTED, "secretRef": {"name": "k"}}), "needs no key and has no address",
     ),
     "an unknown provider": (
         PROFILES, profile(model={"provider": "other", "name": "m", "secretRef": {"name": "k"}}),
@@ -49,6 +49,26 @@ REFUSED: dict[str, tuple[Resource, dict[str, Any], str]] = {
     "a scripted fallback": (
         PROFILES, profile(model={**OPENAI, "fallbacks": [SCRIPTED]}), "never a fallback for a real one",
     ),
+    "a choice at an unknown provider": (
+        PROFILES, profile(model={**OPENAI, "choices": [{"provider": "other", "name": "n"}]}),
+        "a choice's provider is neither",
+    ),
+    "a scripted choice beside a real model": (
+        PROFILES, profile(model={**OPENAI, "choices": [SCRIPTED]}), "no choice beside a real one",
+    ),
+    "two choices of one name": (
+        PROFILES, profile(model={**OPENAI, "choices": [{**OPENAI, "name": "n"}, {**OPENAI, "name": "n"}]}),
+        "give each a name of its own",
+    ),
+    "a choice that is the model": (PROFILES, profile(model={**OPENAI, "choices": [OPENAI]}), "give each a name of its own"),
+    "choices where codex runs the turns": (
+        PROFILES,
+        profile(
+            model={**OPENAI, "apiMode": "codex_app_server", "choices": [{**OPENAI, "name": "n"}]},
+            toolsets=["terminal", "file"],
+        ),
+        "remove model.choices",
+    ),
     "an own provider with a built-in name": (
         PROFILES, profile(model=OPENAI, providers=[{"name": "openai", "baseUrl": "https://x.example"}]),
         "may not be named like a built-in provider",
@@ -58,9 +78,26 @@ REFUSED: dict[str, tuple[Resource, dict[str, Any], str]] = {
         profile(model={"provider": "own", "name": "m"}, providers=[{"name": "own", "baseUrl": "https://x.example"}]),
         "model.secretRef is required",
     ),
-    "an address for codex": (
-        PROFILES, profile(model={"provider": "codex", "name": "c", "baseUrl": "https://x.example"}),
-        "need no key and have no address",
+    "an address for the scripted model": (
+        PROFILES, profile(model={**SCRIPTED, "baseUrl": "https://x.example"}), "needs no key and has no address",
+    ),
+    "a program for turns that nobody hands over": (
+        PROFILES, profile(model={**OPENAI, "codex": {"command": ["codex"]}}), "set model.apiMode to codex_app_server",
+    ),
+    "turns handed over without a shell": (
+        PROFILES, profile(model={**OPENAI, "apiMode": "codex_app_server"}, toolsets=["file"]),
+        "toolsets must hold terminal and file",
+    ),
+    "a provider that speaks codex": (
+        PROFILES,
+        profile(
+            model=OPENAI,
+            providers=[{"name": "own", "baseUrl": "https://x.example", "apiMode": "codex_app_server"}],
+        ),
+        "supported values",
+    ),
+    "an archive that is too large": (
+        PROFILES, profile(sandbox={"workspace": {"kind": "Archive", "size": "1025Mi"}}), "holds at most 1Gi",
     ),
     "an address that is none": (PROFILES, profile(model={**OPENAI, "baseUrl": "ftp://x.example"}), "should match"),
     "a wire format that nobody speaks": (PROFILES, profile(model={**OPENAI, "apiMode": "soap"}), "supported values"),
@@ -82,6 +119,14 @@ REFUSED: dict[str, tuple[Resource, dict[str, Any], str]] = {
     "an idle timeout of nothing": (PROFILES, profile(idleTimeoutSeconds=1), "greater than or equal to 5"),
     "a size that is no quantity": (
         PROFILES, profile(sandbox={"workspace": {"size": "1 GB"}}), "should match",
+    ),
+    "a chat account twice": (
+        PROFILES, profile(channels=[{"channel": "slack", "account": "acme"}] * 2), "an account is there twice",
+    ),
+    "a platform that nobody serves": (PROFILES, profile(channels=[{"channel": "fax", "account": "a"}]), "supported values"),
+    "a command of chats that there is not": (
+        PROFILES, profile(channels=[{"channel": "slack", "account": "a", "direct": {"userCommands": ["stauts"]}}]),
+        "should match",
     ),
     "a persona without end": (PROFILES, profile(persona="x" * 16_385), "16384"),
     "a session of no Profile": (SESSIONS, made(profileRef={}), "profileRef.name"),
@@ -134,7 +179,15 @@ async def test_the_largest_profile_costs_the_api_server_no_more_than_it_allows(a
     own = [{"name": f"p{n}", "baseUrl": "https://x.example", "secretRef": {"name": "k"}} for n in range(16)]
     fallbacks = [{"provider": f"p{n}", "name": "m"} for n in range(4)]
     hints = {f"c{n}": "x" * 2000 for n in range(16)}
+    people = [f"U{n:063}" for n in range(200)]
+    place = {"allowUsers": people, "admins": people[:50], "userCommands": ["whoami"] * 64}
+    rooms = [{"id": f"C{n:063}", "allowUsers": people[:50]} for n in range(32)]
+    channels = [
+        {"channel": "slack", "account": f"{'a' * 60}{n}", "direct": place, "groups": {**place, "chats": rooms}}
+        for n in range(6)
+    ]
     large = profile(
+        channels=channels,
         persona="x" * 16_384,
         providers=own,
         model={"provider": "p15", "name": "m", "fallbacks": fallbacks, "auxiliary": {"title": fallbacks[0]}},

@@ -19,6 +19,7 @@ from hermes_agent.sandbox import (
     SandboxGone,
     SandboxTimeout,
     SearchQuery,
+    Settling,
     TooLarge,
 )
 
@@ -158,3 +159,30 @@ async def test_a_sandbox_that_hangs_up_is_gone(tmp_path: Path) -> None:
             await sandbox.run(ExecRequest(command="x"))
     assert isinstance(caught.value, SandboxError)
     assert caught.value.retryable
+
+
+@pytest.mark.parametrize(
+    ("frames", "error"),
+    [
+        ([frame(2, 1, b'{"path":"f","type":"socket"}\n')], ProtocolError),
+        ([frame(2, 1, b'{"path":"' + b"x" * 5000 + b'","type":"file"}\n')], ProtocolError),
+        ([frame(2, 1, b"x" * 100_000)], ProtocolError),
+        ([frame(2, 1, b"\n" * 200_001)], TooLarge),
+        ([frame(2, 1, b'{"path":"f","type":"fi'), frame(8, 1, json.dumps(EXIT).encode())], ProtocolError),
+        ([frame(8, 1, json.dumps({**EXIT, "code": 1}).encode())], ProtocolError),
+        ([frame(8, 1, json.dumps({**EXIT, "killed": "timeout"}).encode())], SandboxTimeout),
+    ],
+    ids=range(7),
+)
+async def test_a_listing_that_is_none_ends_with_a_typed_error(
+    tmp_path: Path, frames: list[bytes], error: type[SandboxError]
+) -> None:
+    async with taken_over(tmp_path / "s", says(*frames)) as sandbox:
+        with pytest.raises(error):
+            await sandbox.tree()
+
+
+async def test_names_that_were_not_settled_are_no_success(tmp_path: Path) -> None:
+    async with taken_over(tmp_path / "s", says(frame(8, 1, b'{"settled":0}'))) as sandbox:
+        with pytest.raises(ProtocolError, match="did not do all"):
+            await sandbox.settle([Settling(path="a", type="directory")])

@@ -46,6 +46,56 @@ async def test_each_request_extends_the_one_before(world: Any) -> None:
     assert seen, "the scripted model remembers what it was asked"
 
 
+async def _asked_last(world: Any) -> list[str]:
+    """Return hashes of the messages that the model was asked with last."""
+    async with httpx.AsyncClient(base_url=world.stack.scripted_url) as client:
+        found: list[str] = (await client.get("/requests")).json()["requests"][-1]["prefix"]
+    return found
+
+
+async def test_an_exchange_is_taken_back_and_a_message_is_said_again(world: Any) -> None:
+    await world.say("regret", "my dog is called Rex")
+    first = await _asked_last(world)
+    await world.say("regret", "my cat is called Tom")
+    assert len(await _asked_last(world)) == len(first) + 2
+    sid = (await world.session("regret"))["id"]
+    key = {"Idempotency-Key": "undo-1"}
+    undone = [await world.api("POST", f"/api/sessions/{sid}/undo", headers=key) for _ in range(2)]
+    assert [one.status_code for one in undone] == [200, 200]
+    assert undone[0].json() == undone[1].json() and undone[0].json()["taken"] == ["my cat is called Tom"]
+    other = await world.api("POST", f"/api/sessions/{sid}/undo", headers=key, json={"exchanges": 2})
+    assert other.status_code == 409, "a key means one request"
+
+    again = [await world.api("POST", f"/api/sessions/{sid}/retry", headers={"Idempotency-Key": "again"}) for _ in range(2)]
+    assert [one.status_code for one in again] == [202, 202] and again[0].json() == again[1].json()
+    turn = f"/api/sessions/{sid}/turns/{again[0].json()['message_id']}"
+
+    async def done() -> bool:
+        return str((await world.api("GET", turn)).json()["state"]) == "done"
+
+    await until("the answer to what was said again", done)
+    assert await _asked_last(world) == first, "byte for byte what was asked before anything was taken back"
+    said = [(m["undone"], m["parts"][0]["text"]) for m in await world.transcript("regret") if m["role"] == "user"]
+    assert said == [
+        (True, "my dog is called Rex"), (True, "my cat is called Tom"), (False, "my dog is called Rex"),
+    ]  # fmt: skip
+    assert (await world.api("POST", f"/api/sessions/{sid}/undo", json={"exchanges": 5})).json()["taken"] == [said[2][1]]
+    for command in ("undo", "retry"):
+        refused = await world.api("POST", f"/api/sessions/{sid}/{command}")
+        assert refused.status_code == 409 and refused.json()["error"]["code"] == "nothing"
+
+
+async def test_a_conversation_is_named_and_its_model_chosen(world: Any) -> None:
+    await world.say("settings", "hello")
+    path = f"/api/sessions/{(await world.session('settings'))['id']}/settings"
+    assert (await world.api("GET", path)).json() == {"title": "", "model": "scripted-1", "models": ["scripted-1"]}
+    assert (await world.api("PATCH", path, json={"title": " A  tour "})).json()["title"] == "A tour"
+    assert (await world.session("settings"))["title"] == "A tour"
+    refused = await world.api("PATCH", path, json={"model": "gpt-9", "title": "no"})
+    assert refused.status_code == 400 and "There is: `scripted-1`" in refused.json()["error"]["message"]
+    assert (await world.api("PATCH", path, json={"model": "default"})).json()["title"] == "A tour"
+
+
 async def test_a_webhook_is_answered_once_though_its_receiver_was_down(world: Any) -> None:
     world.receiver.refuse = 2
     body = json.dumps({"text": _script({"say": "build is green"})}).encode()

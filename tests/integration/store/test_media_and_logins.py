@@ -12,6 +12,8 @@ from hermes_contracts.bus_permissions import Role
 from hermes_contracts.errors import ErrorCode, HermesError
 from hermes_contracts.names import media_id
 from hermes_contracts.store_api import (
+    DESCRIBE_MEDIA,
+    DESCRIPTIONS,
     GET_LOGIN,
     GET_MEDIA,
     MAX_MEDIA_BYTES,
@@ -19,6 +21,8 @@ from hermes_contracts.store_api import (
     PURGE,
     PUT_LOGIN,
     PUT_MEDIA,
+    DescribeMediaRequest,
+    DescriptionsRequest,
     GetMediaRequest,
     LoginReply,
     LoginRequest,
@@ -87,6 +91,29 @@ async def test_an_agent_has_its_own_pictures_only(world: World) -> None:
     await agent.call(PUT_MEDIA, pages(mine.sid, data)[0])
     zombie = await world.agent(mine.sid, 9)
     assert await code_of(zombie.call(PUT_MEDIA, pages(mine.sid, b"late")[0])) is ErrorCode.FENCED
+
+
+async def test_the_first_description_of_a_picture_stays(world: World) -> None:
+    session, data = new_session(), b"picture"
+    agent = await world.agent(session.sid, await awake(world, session))
+    models, name = await world.service(Role.MODELS), media_id(data)
+    asked = DescriptionsRequest(sid=session.sid, media_ids=(name, media_id(b"other")))
+    words = DescribeMediaRequest(media_id=name, description="a cat\x00 \u2764")
+    assert await code_of(agent.call(DESCRIBE_MEDIA, words)) is ErrorCode.NOT_FOUND
+    await agent.call(PUT_MEDIA, pages(session.sid, data)[0])
+    assert (await models.call(DESCRIPTIONS, asked)).descriptions == {}
+    kept = await agent.call(DESCRIBE_MEDIA, words)
+    again = DescribeMediaRequest(media_id=name, description="a dog")
+    assert kept == await agent.call(DESCRIBE_MEDIA, again) == await models.call(DESCRIPTIONS, asked)
+    assert list(kept.descriptions) == [name] and kept.descriptions[name].startswith("a cat")
+    assert await agent.call(DESCRIPTIONS, asked) == kept
+
+    stranger = new_session()
+    other = await world.agent(stranger.sid, await awake(world, stranger))
+    assert await code_of(other.call(DESCRIPTIONS, asked)) is ErrorCode.FORBIDDEN
+    assert await code_of(other.call(DESCRIBE_MEDIA, again)) is ErrorCode.NOT_FOUND
+    zombie = await world.agent(session.sid, 9)
+    assert await code_of(zombie.call(DESCRIBE_MEDIA, again)) is ErrorCode.FENCED
 
 
 async def test_bytes_that_are_not_the_ids_are_forgotten(world: World) -> None:

@@ -16,13 +16,17 @@ from hermes_contracts.store_api import (
     ASK_APPROVAL,
     COMMIT,
     COMPACT,
+    CONVERSATION,
     FREEZE_PROMPT,
     GET_SESSION,
     LOAD,
+    OFFER_FILE,
     OPEN_TURN,
+    OPEN_WORKSPACE,
     PURGE,
     PUT_COMMAND,
     PUT_MEDIA,
+    PUT_PIECE,
     RAISE_EPOCH,
     RECORD_USAGE,
     AppendRequest,
@@ -30,20 +34,24 @@ from hermes_contracts.store_api import (
     CommandKind,
     CommitRequest,
     CompactRequest,
+    ConversationRequest,
+    Empty,
     FreezePromptRequest,
     FrozenPrompt,
     JournalEntry,
     LoadRequest,
+    OfferFileRequest,
     OpenTurnRequest,
     OwnedSessionRequest,
     PutCommandRequest,
     PutMediaRequest,
+    PutPieceRequest,
     RaiseEpochRequest,
     RecordUsageRequest,
     SidRequest,
 )  # fmt: skip
 from hermes_gateway.store.database import _OPTIONS, Address, Scope, Transaction
-from tests.integration.store.harness import Session, World, awake, new_session
+from tests.integration.store.harness import Session, World, awake, eventually, new_session
 
 
 async def full_session(world: World) -> Session:
@@ -65,16 +73,22 @@ async def full_session(world: World) -> Session:
         turn_id=turn_id, call_id="c", kind="call", tool="terminal", call_hash="0" * 64, question="?", timeout_seconds=60
     )
     await agent.call(ASK_APPROVAL, question)
-    await agent.call(COMMIT, CommitRequest(turn_id=turn_id, step=2, messages=(), outcome="done", reply="answer"))
     picture = PutMediaRequest(
         sid=session.sid, media_id=media_id(b"abc"), media_type="image/png", total=3, offset=0, data="YWJj"
     )
     await agent.call(PUT_MEDIA, picture)
+    await agent.call(OPEN_WORKSPACE, Empty())
+    await agent.call(PUT_PIECE, PutPieceRequest(number=1, digest="0" * 64, data="YWJj"))
+    file = OfferFileRequest(turn_id=turn_id, media_id=picture.media_id, name="a.png", media_type="image/png")
+    await agent.call(OFFER_FILE, file)
+    await agent.call(COMMIT, CommitRequest(turn_id=turn_id, step=2, messages=(), outcome="done", reply="answer"))
     gateway = await world.service(Role.GATEWAY)
     await gateway.call(
         PUT_COMMAND,
         PutCommandRequest(sid=session.sid, owner="ada", account="build", update_id="k", kind=CommandKind.STOP),
     )
+    chosen = ConversationRequest(sid=session.sid, owner="ada", conversation=session.conversation, model="secret")
+    await gateway.call(CONVERSATION, chosen)
     models = await world.service(Role.MODELS)
     await models.call(
         RECORD_USAGE,
@@ -88,8 +102,8 @@ async def full_session(world: World) -> Session:
 
 
 OTHER_TABLES = (
-    "approval_grants", "gone_namespaces", "logins", "paired_people", "pairing_locks", "pairing_requests", "people_audit",
-    "profile_spend",
+    "approval_grants", "gone_namespaces", "homes", "link_codes", "link_failures", "logins", "paired_people", "pairing_locks",
+    "pairing_requests", "people_audit", "person_links", "profile_spend",
 )  # fmt: skip
 """Walled by something else than a session."""
 
@@ -116,7 +130,7 @@ async def service_connection(world: World) -> AsyncConnection:
 async def test_broken_sql_of_one_session_cannot_touch_another(world: World) -> None:
     mine, other = await full_session(world), await full_session(world)
     tables = tenant_tables(world)
-    assert len(tables) == 16
+    assert len(tables) == 20
     async with await service_connection(world) as connection:
         for table in tables:
             transaction = Transaction(connection, Scope(sid=mine.sid), durable=True)
@@ -207,6 +221,8 @@ async def test_purge_leaves_nothing_but_the_number_of_the_last_epoch(world: Worl
     operator = await world.service(Role.OPERATOR)
     await operator.call(PURGE, SidRequest(sid=session.sid))
     await operator.call(PURGE, SidRequest(sid=session.sid))
+    pieces = "select 1 from workspace_pieces where sid = %s"
+    await eventually(lambda: not world.rows(pieces, session.sid), "what is kept elsewhere is deleted there first", 60)
     for table in tenant_tables(world):
         left = world.rows(f"select 1 from {table} where sid = %s", session.sid)
         assert bool(left) == (table == "tombstones"), table

@@ -14,6 +14,7 @@ from hermes_agent.loop.limits import Limits, RetryPolicy
 from hermes_agent.loop.outcome import EndReason, Outcome
 from hermes_agent.loop.ports import Compaction, DeltaKind
 from hermes_agent.loop.run import TurnRunner
+from hermes_agent.loop.sight import Describer
 from hermes_agent.loop.turn import TurnLoop
 from hermes_agent.prompt.builder import SessionPrompts
 from hermes_agent.prompt.directory_hints import DirectoryHints
@@ -22,10 +23,12 @@ from hermes_agent.testing.model import ScriptedModel
 from hermes_agent.testing.sandbox import FakeSandbox
 from hermes_agent.testing.store import FakeStore
 from hermes_agent.tools.executor import Toolbox
+from hermes_agent.tools.offers import Offers
 from hermes_agent.tools.registry import tools_of
 from hermes_contracts.agent_config import AgentConfig, ApprovalsConfig
 from hermes_contracts.conversation import Message, ToolResultPart
 from hermes_contracts.envelopes import Inbound
+from hermes_contracts.model_api import ModelInfo, Purpose
 from hermes_contracts.names import RoutingKey, conversation_id, session_id
 from hermes_contracts.store_api import OPEN_TURN, SETTLED, OpenTurnRequest
 
@@ -81,6 +84,8 @@ class Scene:
     approvals: ApprovalsConfig | None = None
     """The Profile's rules; None: no gate."""
     judge: Judge | None = None
+    sees: Callable[[], bool] | None = None
+    """Whether the model that serves turns takes pictures; None: nobody looks after pictures."""
     toolsets: tuple[str, ...] = CONFIG.toolsets
     on_turn: Callable[[StopSignal], None] = lambda _stop: None
     """Told of each turn's ear before it runs."""
@@ -103,9 +108,12 @@ class Scene:
         if self.runner is None:
             compaction = self.compaction(self) if self.compaction else None
             gate = Gate(store, self.approvals, self.judge) if self.approvals else None
-            toolbox = Toolbox(tools, self.sandbox, gate=gate)
+            toolbox = Toolbox(tools, self.sandbox, gate=gate, offers=Offers(store, SID))
             hints = DirectoryHints(self.sandbox, CONFIG.workspace_path) if self.reads_workspace else None
-            loop = TurnLoop(store, self.model, toolbox, self.limits, self.deltas, random.Random(1), compaction, hints=hints)
+            sight = Describer(store, self.model, self._info, self.deltas) if self.sees else None
+            loop = TurnLoop(
+                store, self.model, toolbox, self.limits, self.deltas, random.Random(1), compaction, hints=hints, sight=sight
+            )
             by_hand = compaction if isinstance(compaction, Compactor) else None
             self.runner = TurnRunner(
                 CONFIG, store, loop, tools, self.limits, prompts=self.prompts(), by_hand=by_hand, on_first=self._first
@@ -126,6 +134,13 @@ class Scene:
         """Return the builder of this session's prompts."""
         files = self.sandbox if self.reads_workspace else None
         return SessionPrompts(CONFIG, tools_of(CONFIG.toolsets), files, lambda: self.today)
+
+    async def _info(self, _purpose: Purpose, _chosen: str) -> ModelInfo:
+        assert self.sees is not None
+        return ModelInfo(
+            provider="p", model="m", api_mode="chat_completions", context_window=200_000, max_output_tokens=8_000,
+            vision=self.sees(), reasoning=False, prompt_cache=False,
+        )  # fmt: skip
 
     def _first(self, message: Inbound, turn_id: str, reply: str, provider: str) -> None:
         if isinstance(self.store, FakeStore):

@@ -155,7 +155,7 @@ async def test_a_message_that_alone_is_too_long_ends_plainly_after_few_tries() -
 
 
 async def test_a_failing_side_model_costs_two_attempts_then_a_rest_then_an_extract() -> None:
-    scene, model = scene_of(chatty(), window=8_000)
+    scene, model = scene_of(chatty(), window=9_000)
     model.summary = lambda _: [HermesError(ErrorCode.OVERLOADED, "busy", retryable=True)]
     for n in range(40):
         outcome = await scene.send(words(random.Random(n), 60), f"u{n}")

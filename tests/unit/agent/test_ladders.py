@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from hermes_agent.loop.intent import announces
-from hermes_agent.loop.judge import ANSWER_NOW, DO_IT
+from hermes_agent.loop.judge import ANSWER_NOW, ASK_ANOTHER, DO_IT, NUDGE
 from hermes_agent.loop.outcome import EndReason
 from hermes_agent.loop.retry import TRY_AGAIN
 from hermes_agent.loop.stitch import is_repetition, stitch
 from hermes_agent.model.think import ThinkSplitter
-from hermes_agent.testing.model import Piece, Reply, ScriptedModel, call, say
+from hermes_agent.testing.model import Piece, Reply, ScriptedModel, call, say, step_of
 from hermes_contracts.conversation import ReasoningPart, Role, Usage
 from hermes_contracts.errors import ErrorCode, HermesError
 from hermes_contracts.model_api import (
@@ -57,6 +57,58 @@ async def test_an_answer_of_thoughts_alone_is_carried_on_twice_with_its_thoughts
     for_ever = Scene(ScriptedModel(lambda _: thought()))
     assert (await for_ever.send()).reason is EndReason.EMPTY_ANSWER
     assert len(for_ever.model.requests) == 1 + 2 + 3
+
+
+def nothing(place: str) -> list[Piece]:
+    return [finish().model_copy(update={"place": place})]
+
+
+async def test_who_has_nothing_to_say_is_stood_in_for_by_the_profiles_next_model_for_the_rest_of_the_turn() -> None:
+    def reply(request: ModelRequest) -> Reply:
+        left = [name for name in ("model", "model.fallbacks[0]", "model.fallbacks[1]") if name not in request.passed_over]
+        if left[0] != "model.fallbacks[1]":
+            return nothing(left[0])
+        return call(("a", "terminal", ECHO)) if step_of(request) == 0 else say("It says hi.")
+
+    scene = Scene(ScriptedModel(reply))
+    assert (await scene.send()).reply == "It says hi."
+    first, second = ("model",), ("model", "model.fallbacks[0]")
+    asked = [request.passed_over for request in scene.model.requests]
+    assert asked == [(), (), (), (), first, second, second], "three repeats of the first, none of who stands in"
+    assert [piece for piece in scene.deltas.pieces if piece[0] == "notice"] == [("notice", ASK_ANOTHER)] * 2
+    scene.model.requests.clear()
+    await scene.send("next", "u2")
+    assert scene.model.requests[0].passed_over == (), "the next turn begins with the main model again"
+
+
+async def test_who_stands_in_is_not_asked_again_and_again_in_a_later_round_either() -> None:
+    def reply(request: ModelRequest) -> Reply:
+        if len(request.passed_over) == 2:
+            return say("It says hi.")
+        if request.passed_over and step_of(request) == 0 and request.messages[-1].text() != NUDGE:
+            return call(("a", "terminal", ECHO))[:-1] + nothing("model.fallbacks[0]")
+        return nothing("model.fallbacks[0]" if request.passed_over else "model")
+
+    scene = Scene(ScriptedModel(reply))
+    assert (await scene.send()).reply == "It says hi."
+    assert [len(request.passed_over) for request in scene.model.requests] == [0] * 4 + [1, 1, 1, 2], (
+        "a call, nothing, a nudge"
+    )
+
+
+@pytest.mark.parametrize("code", [ErrorCode.NOT_CONFIGURED, ErrorCode.AUTH])
+async def test_when_nobody_else_can_stand_in_the_person_hears_of_the_empty_answers(code: ErrorCode) -> None:
+    scene = Scene(
+        ScriptedModel(lambda request: [ModelError(code=code, message="no")] if request.passed_over else nothing("model"))
+    )
+    outcome = await scene.send()
+    assert outcome.reason is EndReason.EMPTY_ANSWER and len(scene.model.requests) == 5
+
+
+async def test_a_spending_limit_met_while_standing_in_is_told_as_what_it_is() -> None:
+    spent: Reply = [ModelError(code=ErrorCode.BUDGET, message="5 USD")]
+    scene = Scene(ScriptedModel(lambda request: spent if request.passed_over else nothing("model")))
+    assert (await scene.send()).reason is EndReason.BUDGET
 
 
 async def test_an_expensive_empty_answer_is_asked_for_again_only_once() -> None:

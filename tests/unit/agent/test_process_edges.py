@@ -68,7 +68,7 @@ def test_imports_are_few_and_light() -> None:
         print(f"  {milliseconds:7.1f} ms  {name}")
     assert forbidden == []
     # CPU seconds, because a busy machine says nothing about us; tracing itself takes about a third.
-    assert len(modules) < 510 and float(str(found["cpu"])) < 1.5
+    assert len(modules) < 530 and float(str(found["cpu"])) < 1.5
 
 
 def test_the_clock_counts_from_the_operators_decision() -> None:

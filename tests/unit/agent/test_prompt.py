@@ -139,7 +139,7 @@ async def test_tools_are_sorted_by_name_whatever_their_order() -> None:
     tools = dict(reversed(tools_of(CONFIG.toolsets).items()))
     prompt = await SessionPrompts(CONFIG, tools).build(inbound())
     names = [tool.name for tool in prompt.tools]
-    assert names == sorted(names) and len(names) == 6
+    assert names == sorted(names) and len(names) == 7
 
 
 def test_who_wrote_rides_in_the_message_and_cannot_be_forged_by_a_name() -> None:

@@ -7,8 +7,8 @@ import time
 
 import pytest
 
-from hermes_agent.prompt.patterns import PATTERNS, Scope
-from hermes_agent.prompt.scan import WINDOW_CHARACTERS, scan, scan_name
+from hermes_contracts.injection.patterns import PATTERNS, Scope
+from hermes_contracts.injection.scan import WINDOW_CHARACTERS, scan, scan_name
 
 TABLE: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "ignore_instructions": (

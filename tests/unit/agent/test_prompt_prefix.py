@@ -1,7 +1,8 @@
 """The prompt never moves: whatever happens between two requests, the second begins with the whole of the first.
 
-Conversations are random: texts, tools, rubbish, stops, crashes in mid-turn, restarts, a workspace and a calendar that change
-under way. Only a compaction may begin the bytes anew, and then they hold again until the next one.
+Conversations are random: texts, tools, rubbish, stops, crashes in mid-turn, restarts, exchanges taken back, a workspace and
+a calendar that change under way. Only a compaction may begin the bytes anew, and then they hold again until the next one.
+Taking an exchange back cuts them off where it began: what came before it stays, and what is said next comes after that.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from hermes_contracts.model_api import ModelRequest
 from hermes_contracts.store_api import COMPACT, CompactRequest, Method
 from tests.unit.agent.agent_scene import CONVERSATION, Scene
 
-EVENTS = ("message", "message", "stop", "crash", "sender")
+EVENTS = ("message", "message", "stop", "crash", "sender", "undo")
 MAX_SCAFFOLD = 12
 
 
@@ -51,6 +52,35 @@ class FarClient(FakeStoreClient):
         return await super().call(method, request)
 
 
+@dataclass(frozen=True)
+class Asked:
+    """A request: compactions before it, its turn, its head (system and tools), the transcript's rows, its body.
+
+    Judged after the conversation: what is raised while a model is asked ends a turn in words.
+    """
+
+    compactions: int
+    turn_id: str
+    head: bytes
+    rows: list[bytes]
+    body: bytes
+    frozen: bytes
+    """The head that the store's prompt makes."""
+    held: list[bytes]
+    """The rows that the store's messages make."""
+
+    @property
+    def stored(self) -> bytes:
+        return self.head + b',"messages":[' + b",".join(self.rows)
+
+
+@dataclass(frozen=True)
+class Undone:
+    """A turn was taken back."""
+
+    turn_id: str
+
+
 @dataclass
 class World:
     """A scene in which things happen, and what was asked of the model."""
@@ -58,10 +88,10 @@ class World:
     seed: int
     compact_at: int
     scene: Scene = field(init=False)
-    asked: list[tuple[int, bytes, list[bytes], bytes]] = field(default_factory=list)
-    """Of each request: compactions before it, its head (system and tools), the transcript's rows, its body."""
-    live: Transcript = field(init=False)
-    """Of the turn that runs."""
+    asked: list[Asked | Undone] = field(default_factory=list)
+    """What the model was asked, and what was taken back in between."""
+    live: Turn = field(init=False)
+    """The turn that runs."""
 
     def __post_init__(self) -> None:
         self.rng = random.Random(self.seed)
@@ -99,17 +129,24 @@ class World:
         if when != "before":
             return
         store = self.scene.store
-        rows = list(self.live.messages)
+        rows = list(self.live.transcript.messages)
         body = self.scene.model.bodies[-1]
         head = body[: body.index(b',"messages":[')]
         frozen = Transcript(CONVERSATION)
         frozen.set_prompt(store.prompts[CONVERSATION])
-        assert head == b'{"system":' + frozen.system + b',"tools":' + frozen.tools, "what is frozen is what is sent"
-        self.asked.append((len(store.conversation(CONVERSATION).compactions), head, rows, body))
+        held = Transcript(CONVERSATION)
+        for kept in store.messages[CONVERSATION]:
+            if not kept.undone and kept.sequence > store.conversation(CONVERSATION).start:
+                held.add(kept.message)
+        compactions = len(store.conversation(CONVERSATION).compactions)
+        prompt = b'{"system":' + frozen.system + b',"tools":' + frozen.tools
+        self.asked.append(Asked(compactions, self.live.turn_id, head, rows, body, prompt, held.messages))
 
     async def happen(self, number: int, event: str) -> None:
         update = f"u{number}"
-        if event == "stop":
+        if event == "undo":
+            self.undo()
+        elif event == "stop":
             stop = StopSignal()
             left = [self.rng.randrange(1, 10)]
 
@@ -126,6 +163,18 @@ class World:
         else:
             sender = "Bob" if event == "sender" else ""
             await self.scene.send(f"message {number} \x00 é", update, sender=sender)
+
+    def undo(self) -> None:
+        store = self.scene.store
+        rows = store.messages.get(CONVERSATION, [])
+        if not store.undo(CONVERSATION):
+            return
+        gone = [new for new, old in zip(store.messages[CONVERSATION], rows, strict=True) if new.undone and not old.undone]
+        live = [
+            m for m in store.messages[CONVERSATION] if not m.undone and m.sequence > store.conversations[CONVERSATION].start
+        ]
+        assert all(m.sequence < gone[0].sequence for m in live), "the end is taken back, and nothing else"
+        self.asked.append(Undone(gone[0].turn_id))
 
     async def crash_and_resume(self, number: int, update: str) -> None:
         left = [self.rng.randrange(1, 12)]
@@ -162,7 +211,7 @@ class Every:
     async def before_call(self, turn: Turn) -> None:
         transcript = turn.transcript
         if self._world is not None:
-            self._world.live = transcript
+            self._world.live = turn
         if len(transcript.messages) < self._rows:
             return
         tail = [Message.model_validate_json(row) for row in transcript.messages[-2:]]
@@ -186,16 +235,21 @@ class Every:
         return None
 
 
-def check(asked: list[tuple[int, bytes, list[bytes], bytes]]) -> None:
-    before: tuple[int, bytes, bytes] | None = None
-    for compactions, head, rows, body in asked:
-        stored = head + b',"messages":[' + b",".join(rows)
-        assert body.startswith(stored), "a request is the transcript, byte for byte"
-        assert body[len(stored) :].count(b'"role":') <= MAX_SCAFFOLD
-        if before is not None and before[0] == compactions:
-            assert head == before[1], "system and tools stay"
-            assert stored.startswith(before[2]), "what was sent stays, and more comes after it"
-        before = (compactions, head, stored)
+def check(asked: list[Asked | Undone]) -> None:
+    """Compare each request with the one before it that is still part of the conversation."""
+    before: list[Asked] = []
+    for one in asked:
+        if isinstance(one, Undone):
+            before = [request for request in before if request.turn_id != one.turn_id]
+            continue
+        assert one.head == one.frozen, "what is frozen is what is sent"
+        assert one.rows == one.held, "what the store holds is what is sent, and nothing that was taken back"
+        assert one.body.startswith(one.stored), "a request is the transcript, byte for byte"
+        assert one.body[len(one.stored) :].count(b'"role":') <= MAX_SCAFFOLD
+        if before and before[-1].compactions == one.compactions:
+            assert one.head == before[-1].head, "system and tools stay"
+            assert one.stored.startswith(before[-1].stored), "what was sent stays, and more comes after it"
+        before.append(one)
 
 
 async def converse(seed: int, compact_at: int, events: list[str]) -> World:
@@ -208,20 +262,23 @@ async def converse(seed: int, compact_at: int, events: list[str]) -> World:
 
 
 def test_every_request_begins_with_the_one_before_unless_the_conversation_was_compacted() -> None:
-    compacted, asked = [0], [0]
+    compacted, asked, undone = [0], [0], [0]
 
     @settings(max_examples=40, deadline=None)
     @given(
         st.integers(0, 100_000), st.sampled_from([8, 14, 10_000]), st.lists(st.sampled_from(EVENTS), min_size=2, max_size=6)
     )
     @example(7, 8, ["message"] * 6)
+    @example(7, 10_000, ["message", "message", "undo", "message", "undo", "undo", "message"])
+    @example(11, 14, ["message", "undo", "crash", "undo", "message", "stop", "undo", "message"])
     def holds(seed: int, compact_at: int, events: list[str]) -> None:
         world = asyncio.run(converse(seed, compact_at, events))
         compacted[0] += len(world.scene.store.conversation(CONVERSATION).compactions)
         asked[0] += len(world.asked)
+        undone[0] += sum(isinstance(one, Undone) for one in world.asked)
 
     holds()
-    assert compacted[0] > 10 and asked[0] > 200, "the property is tested on something"
+    assert compacted[0] > 10 and asked[0] > 200 and undone[0] > 3, "the property is tested on something"
 
 
 async def test_the_prompt_is_the_first_days_until_a_compaction_makes_it_todays() -> None:

@@ -10,7 +10,7 @@ import pytest
 from hermes_agent.loop.outcome import EndReason
 from hermes_agent.stop import StopReason, StopSignal
 from hermes_agent.testing.model import ScriptedModel, Wait, call, say
-from hermes_agent.transport.commands import NOTHING_RAN, STOPPED, Commands
+from hermes_agent.transport.commands import NOT_YOURS, NOTHING_RAN, STOPPED, Commands
 from hermes_contracts.conversation import Role
 from hermes_contracts.errors import ErrorCode, HermesError
 from hermes_contracts.model_api import TextDelta
@@ -123,3 +123,22 @@ async def test_a_stop_reaches_a_turn_that_began_after_it_only_if_its_message_cam
 
     await commands.turn_ended(Outcome("done", EndReason.STOPPED_BY_USER, REPLY_STOPPED))
     assert scene.store.results["k2"] == STOPPED
+
+
+async def test_where_people_share_an_agent_each_stops_what_he_asked_for_himself() -> None:
+    scene = Scene(ScriptedModel())
+    commands, annas = Commands(scene.store.client(1)), StopSignal()
+    commands.turn_begins(annas, 0.0, "UANNA")
+    scene.store.put_stop("bens", sender="UBEN")
+    await pumped(commands, scene, 1)
+    assert not annas.is_set and scene.store.results == {"bens": NOT_YOURS}
+    scene.store.calls.clear()
+    scene.store.put_stop("annas", sender="UANNA")
+    await pumped(commands, scene, 2)
+    assert annas.reason is StopReason.USER
+    admins = StopSignal()
+    commands.turn_begins(admins, 0.0, "UANNA")
+    scene.store.calls.clear()
+    scene.store.put_stop("an-admins")
+    await pumped(commands, scene, 3)
+    assert admins.reason is StopReason.USER

@@ -21,6 +21,18 @@ CASES = {
     "laptop": yaml.safe_load((CHART / "values-local.yaml").read_text()),
     "external": {
         "external": {"bus": {"url": "nats://bus.example:4333"}, "database": {"host": "db.example", "port": 5433}},
+        "store": {
+            "archive": {
+                "s3": {
+                    "bucket": "files",
+                    "endpoint": "https://s3.example",
+                    "secretName": "bucket",
+                    "egress": [
+                        {"to": [{"ipBlock": {"cidr": "192.0.2.9/32"}}], "ports": [{"port": 9000, "protocol": "TCP"}]},
+                    ],
+                }
+            }
+        },
         "networkPolicy": {"apiServer": {"cidrs": ["192.0.2.1/32"]}},
     },
     "everything": {

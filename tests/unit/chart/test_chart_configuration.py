@@ -52,7 +52,7 @@ def test_every_variable_is_a_setting_and_every_value_is_accepted(chart, process,
 
 def test_pods_mount_secrets_that_the_operator_makes_and_nobody_else_does(chart) -> None:
     made = {secret.name("ours") for secret in INSTALLATION_SECRETS}
-    given_by_people = {"routes", "keys", "slack", "telegram"}
+    given_by_people = {"routes", "keys", "slack", "telegram", "bucket"}
     mounted = {name for pod in chart.pods().values() for name in mounted_secrets(pod)}
     assert mounted - given_by_people <= made
     assert not chart.of("Secret")
@@ -111,6 +111,17 @@ def test_external_services_replace_the_bundled_ones(render) -> None:
     store = environment(chart.pods()["ours-store"])
     assert (store["HERMES_DATABASE_HOST"], store["HERMES_DATABASE_PORT"]) == ("db.example", "5433")
     assert environment(chart.pods()["ours-operator"])["HERMES_BUS_SELECTOR"] == "{}"
+
+
+def test_a_bucket_is_the_stores_alone(render) -> None:
+    chart = render("external")
+    store = environment(chart.pods()["ours-store"])
+    assert (store["HERMES_ARCHIVE_S3_BUCKET"], store["HERMES_ARCHIVE_S3_ENDPOINT"]) == ("files", "https://s3.example")
+    holders = [name for name, pod in chart.pods().items() if "bucket" in json.dumps(pod["spec"].get("volumes", []))]
+    assert holders == ["ours-store"]
+    egress = chart.of("NetworkPolicy")["ours-store"]["spec"]["egress"]
+    assert 9000 in [port["port"] for rule in egress for port in rule["ports"]]
+    assert "HERMES_ARCHIVE_S3_BUCKET" not in environment(render("default").pods()["ours-store"])
 
 
 def test_an_agent_finds_the_bus_and_models_from_any_namespace(render) -> None:

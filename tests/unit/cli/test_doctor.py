@@ -106,7 +106,8 @@ def test_pods_are_examined_part_by_part() -> None:
 
 
 def test_kinds_and_policies_that_are_missing_are_named() -> None:
-    assert cluster_checks.check_kinds(["profiles.hermes.run", "hermessessions.hermes.run"]).state == "ok"
+    every = ["profiles.hermes.run", "hermessessions.hermes.run", "hermescronjobs.hermes.run"]
+    assert cluster_checks.check_kinds(every).state == "ok"
     assert "hermessessions" in cluster_checks.check_kinds(["profiles.hermes.run"]).message
     policies = [{"metadata": {"name": f"r-{part}"}} for part in ("gateway", "store", "models")]
     assert "r-operator" in cluster_checks.check_policies(policies, "r").message

@@ -6,6 +6,7 @@ import os
 import select
 import termios
 import tty
+from collections.abc import Iterator
 
 import pytest
 
@@ -14,29 +15,39 @@ from hermes_cli.talk.terminal import control_d_is_a_key
 CTRL_D = b"\x04"
 
 
-def pressed_between_prompts(keyboard: int, terminal: int) -> bytes:
-    """Press Ctrl-D while the terminal reads lines by itself, and return what the prompt that comes back then reads."""
-    os.write(keyboard, CTRL_D)
-    cooked = termios.tcgetattr(terminal)
-    tty.setraw(terminal, termios.TCSANOW)
-    try:
-        ready, _, _ = select.select([terminal], [], [], 1.0)
-        return os.read(terminal, 10) if ready else b""
-    finally:
-        termios.tcsetattr(terminal, termios.TCSANOW, cooked)
-
-
-def test_control_d_is_a_key_meanwhile_and_the_end_of_a_file_again_afterwards() -> None:
+@pytest.fixture
+def ends() -> Iterator[tuple[int, int]]:
+    """A terminal that reads lines by itself: the person's end and the program's."""
     keyboard, terminal = os.openpty()
-    try:
-        before = termios.tcgetattr(terminal)
-        with control_d_is_a_key(terminal):
-            assert pressed_between_prompts(keyboard, terminal) == CTRL_D
-        assert termios.tcgetattr(terminal) == before
-        assert pressed_between_prompts(keyboard, terminal) != CTRL_D, "this is what is repaired"
-    finally:
-        os.close(keyboard)
-        os.close(terminal)
+    yield keyboard, terminal
+    os.close(keyboard)
+    os.close(terminal)
+
+
+def read(end: int) -> bytes:
+    """Return what comes within ten seconds."""
+    ready, _, _ = select.select([end], [], [], 10)
+    assert ready
+    return os.read(end, 10)
+
+
+def test_control_d_between_two_prompts_is_for_the_next_one(ends: tuple[int, int]) -> None:
+    keyboard, terminal = ends
+    before = termios.tcgetattr(terminal)
+    with control_d_is_a_key(terminal):
+        os.write(keyboard, CTRL_D)
+        assert read(keyboard) == b"^D", "the terminal has taken it"
+        cooked = termios.tcgetattr(terminal)
+        tty.setraw(terminal, termios.TCSANOW)
+        assert read(terminal) == CTRL_D
+        termios.tcsetattr(terminal, termios.TCSANOW, cooked)
+    assert termios.tcgetattr(terminal) == before
+
+
+def test_without_that_it_would_be_the_end_of_a_file(ends: tuple[int, int]) -> None:
+    keyboard, terminal = ends
+    os.write(keyboard, CTRL_D)
+    assert read(terminal) == b""
 
 
 def test_what_is_no_terminal_is_left_alone() -> None:
@@ -45,8 +56,6 @@ def test_what_is_no_terminal_is_left_alone() -> None:
         with control_d_is_a_key(reader):
             os.write(writer, CTRL_D)
             assert os.read(reader, 10) == CTRL_D
-        with pytest.raises(termios.error):
-            termios.tcgetattr(reader)
     finally:
         os.close(reader)
         os.close(writer)

@@ -8,7 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from hermes_gateway.gateway.access import Keyring, RecordFile, parse_webhooks, require_scope
+from hermes_gateway.gateway.access import (
+    Keyring,
+    RecordFile,
+    parse_slack,
+    parse_telegram,
+    parse_webhooks,
+    require_scope,
+)
 from hermes_gateway.gateway.web.errors import ApiError
 
 
@@ -86,3 +93,44 @@ def test_a_webhook_name_is_there_once() -> None:
     assert set(parse_webhooks(json.dumps({"routes": [route]}).encode())) == {"a"}
     with pytest.raises(ValueError, match="twice"):
         parse_webhooks(json.dumps({"routes": [route, route]}).encode())
+
+
+SLACK = {
+    "name": "acme", "namespace": "team", "profile": "helper", "team": "T1", "app": "A1",
+    "signing_secret": "a-signing-secret", "bot_token": "a-bot-token",
+}  # fmt: skip
+TELEGRAM = {"name": "home", "namespace": "team", "profile": "helper", "bot_token": "77:aaaaaaaaaaaaaaaaaaaaaaaa"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"admins": ["U1"], "user_commands": ["new", "stauts"]}, "user_commands: there is no command 'stauts'; there"),
+        ({"group_admins": ["U1"], "group_user_commands": ["pair"]}, "user_commands: only admins may say the command 'pair'"),
+        ({"allow_users": ["anna"]}, "allow_users: 'anna' is no id; one looks like U0123ABCD"),
+        ({"admins": ["C0ROOM"]}, "admins: 'C0ROOM' is no id"),
+        ({"allow_chats": ["general"]}, "allow_chats: 'general' is no id; one looks like C0123ABCD"),
+    ],
+)  # fmt: skip
+def test_a_name_that_would_allow_nobody_is_refused_when_it_is_read(
+    tmp_path: Path, changes: dict[str, object], problem: str
+) -> None:
+    path = tmp_path / "slack.json"
+    file = RecordFile(path, parse_slack, {})
+    path.write_text(json.dumps({"accounts": [SLACK | {"admins": ["U1"], "user_commands": ["compact"]}]}))
+    file.refresh()
+    assert (set(file.current), file.problem) == ({"acme"}, None)
+    path.write_text(json.dumps({"accounts": [SLACK | changes]}))
+    file.refresh()
+    assert file.problem is not None
+    assert problem in file.problem
+    assert "a-bot-token" not in file.problem
+    assert set(file.current) == {"acme"}, "what was good before stays"
+
+
+def test_telegrams_ids_are_numbers() -> None:
+    for changes in ({"allow_users": ["anna"]}, {"allow_users": ["-5"]}, {"allow_chats": ["5"]}, {"admins": ["@anna"]}):
+        with pytest.raises(ValueError, match=r"is no id|should match"):
+            parse_telegram(json.dumps({"accounts": [TELEGRAM | changes]}).encode())
+    good = {"allow_users": ["101"], "allow_chats": ["-1001234567890"]}
+    assert set(parse_telegram(json.dumps({"accounts": [TELEGRAM | good]}).encode())) == {"home"}

@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given, strategies as st
 
 from hermes_contracts import names
+from hermes_contracts.store_api import Link
 from hermes_gateway.gateway.channels.base import ChatMessage
 from hermes_gateway.gateway.channels.commands import COMMANDS, Asked, NoCommand, help_text, parse_command, usage
-from hermes_gateway.gateway.channels.routing import place_in_session, session_key, session_owner
+from hermes_gateway.gateway.channels.routing import place_in_session, reached_as, session_key, session_owner
 from hermes_gateway.gateway.people.authorize import Grants, Right, decide_right, sentence_for_strangers
 
 MESSAGE = ChatMessage(
@@ -66,6 +67,37 @@ def test_rooms_never_meet(one: ChatMessage, other: ChatMessage) -> None:
         assert (one.account, one.chat, one.reply_thread) == (other.account, other.chat, other.reply_thread)
         if one.kind == other.kind == "group" and not one.reply_thread:
             assert one.user == other.user
+
+
+PEOPLE = st.tuples(st.sampled_from(["slack", "telegram"]), IDS, IDS, IDS)
+"""Channel, account, team and user."""
+
+
+@given(PEOPLE, PEOPLE, st.dictionaries(PEOPLE, PEOPLE, max_size=6), st.sampled_from(["any", "linked", "with"]))
+def test_two_peoples_sessions_never_meet_however_people_are_linked(
+    one: tuple[str, ...], other: tuple[str, ...], links: dict[tuple[str, ...], tuple[str, ...]], who: str
+) -> None:
+    """One session exactly when both are reached as the same person; who is not linked is reached as himself."""
+    if links and who != "any":
+        one = min(links)
+        other = links[one] if who == "with" else other
+
+    def reach(person: tuple[str, ...]) -> tuple[tuple[str, ...], str, str]:
+        channel, account, team, user = person
+        message = replace(MESSAGE, channel=channel, account=account, team=team, user=user)
+        goal = links.get(person)
+        link = None
+        if goal is not None:
+            link = Link.model_construct(account=f"{goal[0]}:{goal[1]}", person=goal[3], owner=":".join((goal[0], *goal[2:])))
+        owner, key = reached_as(message, "User", link)
+        assert reached_as(message, "Conversation", link) == reached_as(message, "Conversation", None)
+        person = person if goal is None else goal
+        return (person[0], person[1], person[3]), owner, names.session_id("uid", "helper", key)
+
+    (first, first_owner, first_sid), (second, second_owner, second_sid) = reach(one), reach(other)
+    assert (first_sid == second_sid) == (first == second)
+    if one[1:3] == other[1:3] and first_sid == second_sid and not links:
+        assert first_owner == second_owner
 
 
 def test_places_tell_conversations_apart() -> None:

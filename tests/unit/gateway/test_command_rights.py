@@ -63,7 +63,7 @@ def test_a_refusal_says_what_may_be_said_and_so_does_help() -> None:
     allowed = commands_for(SPLIT, DIRECT)
     refused = permit(parse_command("!stop"), allowed)
     assert isinstance(refused, NoCommand)
-    assert refused.sentence == "`/stop` is for admins here. You may say: `/help`, `/new`, `/status`, `/whoami`."
+    assert refused.sentence == "`/stop` is for admins here. You may say: `/help`, `/new [title]`, `/status`, `/whoami`."
     assert "/stop`:" not in help_text(allowed)
     assert "`/status`" in help_text(allowed)
 

@@ -144,6 +144,7 @@ def test_no_header_breaks_a_check(headers: dict[str, str], body: bytes) -> None:
         ({"style": "standard", "secret": "not base64 at all!"}, "whsec_"),
         ({"style": "standard", "secret": "whsec_c2hvcnQtc2hvcnQ="}, "16 to 128 bytes"),
         ({"deliver_only": True}, "at least one chat"),
+        ({"deliver_only": True, "deliver": [{"channel": "home", "account": "slack:T1:U1"}]}, "name the chat"),
         (
             {"deliver_only": True, "reply_url": "https://a.example", "deliver": [{"channel": "slack", "account": "a"}]},
             "reply",

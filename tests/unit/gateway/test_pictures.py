@@ -7,8 +7,9 @@ import base64
 import pytest
 from hypothesis import given, strategies as st
 
+from hermes_contracts.conversation import picture_type
 from hermes_contracts.store_api import MAX_MEDIA_BYTES
-from hermes_gateway.gateway.pictures import MAX_PICTURES, PictureUrl, read_picture, read_pictures, sniff
+from hermes_gateway.gateway.pictures import MAX_PICTURES, PictureUrl, read_picture, read_pictures
 from hermes_gateway.gateway.web.errors import ApiError
 
 HEADS = {
@@ -74,5 +75,5 @@ def test_no_text_makes_it_fail_otherwise(text: str) -> None:
 
 @given(st.binary(max_size=40))
 def test_only_known_beginnings_are_pictures(data: bytes) -> None:
-    kind = sniff(data)
+    kind = picture_type(data)
     assert kind is None or data.startswith((HEADS[kind][:3], b"GIF87a"))

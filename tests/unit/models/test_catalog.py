@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+from datetime import date
 from decimal import Decimal
+from importlib.resources import files
 
 import pytest
 
@@ -35,6 +38,18 @@ from hermes_gateway.models.catalog import LAST_RESORT_WINDOW, MINIMUM_WINDOW, _t
         ("openai", "gpt-4x", LAST_RESORT_WINDOW, False, False, None),
         ("openai", "halo1", LAST_RESORT_WINDOW, False, False, None),
         ("groq", "gpt-4o", 128_000, True, False, None),
+        ("openai", "gpt-4-9", LAST_RESORT_WINDOW, False, False, None),
+        ("openai", "gpt-4-0613", 8_192, False, False, "30"),
+        ("anthropic", "claude-opus-4-9", LAST_RESORT_WINDOW + 72_000, True, False, None),
+        ("anthropic", "claude-opus-5-5", 1_000_000, True, True, "4"),
+        ("openrouter", "anthropic/claude-opus-5.5", 1_000_000, True, True, None),
+        ("anthropic", "claude-haiku-4-5-20251001", 200_000, True, True, "1"),
+        ("openai", "gpt-5.6-luna", 922_000, True, True, "0.20"),
+        ("openai", "gpt-5.5-pro", 272_000, True, True, None),
+        ("gemini", "gemini-3.1-pro-preview", 1_048_576, True, True, "2"),
+        ("gemini", "gemini-2.5-pro-preview-05-06", 1_048_576, True, True, "1.25"),
+        ("bedrock", "us.meta.llama3-1-70b-instruct-v1:0", 131_072, False, False, None),
+        ("groq", "llama-3-8b-instant", 8_192, False, False, None),
         ("scripted", "anything", 200_000, True, True, "0"),
     ],
 )
@@ -55,6 +70,33 @@ def test_the_table_is_sound() -> None:
             assert price.cache_write >= price.cached_input, name
         for provider, dear in entry.dear.items():
             assert entry.dear_over >= MINIMUM_WINDOW and dear.input > entry.prices[provider].input, name
+
+
+def test_every_entry_is_complete_plausible_and_says_where_it_is_from() -> None:
+    data = json.loads(files("hermes_gateway.models").joinpath("models.json").read_text())
+    fields = {"names", "context_window", "max_output_tokens", "vision", "reasoning", "prompt_cache", "prices", "source"}
+    names = [name for entry in data["models"] for name in entry["names"]]
+    assert len(names) == len(set(names)), "a name stands for one model"
+    for source in data["sources"].values():
+        assert source["page"] and date.fromisoformat(source["read"]) <= date.today()
+    for entry in data["models"]:
+        about = entry["names"][0]
+        assert fields <= set(entry) <= fields | {"over"} and entry["source"] in data["sources"], about
+        assert all(isinstance(entry[flag], bool) for flag in ("vision", "reasoning", "prompt_cache")), about
+        assert 4_000 <= entry["context_window"] <= 4_000_000 and 2_000 <= entry["max_output_tokens"] <= 500_000, about
+        for price in (*entry["prices"].values(), *entry.get("over", {}).get("prices", {}).values()):
+            assert {"input", "output"} <= set(price) <= {"input", "output", "cached_input", "cache_write"}, about
+            assert Decimal("0.01") <= Decimal(price["input"]) <= 60 and Decimal(price["output"]) <= 250, about
+            assert 1 <= Decimal(price["output"]) / Decimal(price["input"]) <= 10, about
+        assert set(entry.get("over", {}).get("prices", {})) <= set(entry["prices"]), about
+
+
+@pytest.mark.parametrize("name", ["claude-haiku-5-5", "gpt-5.6-luna", "gpt-5.4", "gemini-3.1-pro", "grok-4.7"])
+def test_a_long_request_of_a_model_with_two_prices_costs_more_from_its_first_token(name: str) -> None:
+    provider = {"c": "anthropic", "o": "openai", "gp": "openai", "ge": "gemini", "gr": "xai"}
+    found = know(provider[name[:1] if name.startswith("c") else name[:2]], name, None)
+    short, long = (priced(Usage(input_tokens=n, model_calls=1), found) for n in (found.dear_over, found.dear_over + 1))
+    assert short.cost_nano_usd * 1.9 < long.cost_nano_usd
 
 
 def test_the_profile_knows_better() -> None:

@@ -109,6 +109,7 @@ def test_chat_completions_body() -> None:
     ("host", "effort", "fields"),
     [
         ("api.example.com", "High", {"reasoning_effort": "high"}),
+        ("api.openai.com", "XHigh", {"reasoning_effort": "xhigh"}),
         ("api.openai.com", "None", {"reasoning_effort": "none"}),
         ("openrouter.ai", "Low", {"reasoning": {"effort": "low"}}),
         ("openrouter.ai", "None", {"reasoning": {"enabled": False}}),
@@ -245,6 +246,8 @@ def test_anthropic_body() -> None:
         ("claude-sonnet-4-20250514", "High", 64_000, {"type": "enabled", "budget_tokens": 16_000}),
         ("claude-opus-4-6", "Minimal", 32_000, {"type": "adaptive"}),
         ("claude-sonnet-5", "High", 32_000, {"type": "adaptive"}),
+        ("claude-opus-5-5", "XHigh", 32_000, {"type": "adaptive"}),
+        ("claude-sonnet-4-5", "Max", 64_000, {"type": "enabled", "budget_tokens": 32_000}),
         ("eu.anthropic.claude-opus-4-7-v1:0", "Medium", 32_000, {"type": "adaptive"}),
         ("claude-sonnet-4-5", "High", 2000, None),
         ("claude-sonnet-4-5", "None", 32_000, None),

@@ -50,6 +50,14 @@ def aws(**data: str) -> ProviderSecret:
         ({"provider": "local", **REF}, "anthropic_messages", "https://models.example/v1", "key"),
         ({"provider": "local", "apiMode": "responses"}, "responses", "https://models.example/v1", "local-key"),
         ({"provider": "local", "baseUrl": "https://b.example"}, "anthropic_messages", "https://b.example", "local-key"),
+        (
+            {"provider": "local", "apiMode": "codex_app_server"},
+            "anthropic_messages",
+            "https://models.example/v1",
+            "local-key",
+        ),
+        ({"provider": "openai", "apiMode": "codex_app_server", **REF}, "responses", "https://api.openai.com/v1", "key"),
+        ({"provider": "scripted", "apiMode": "codex_app_server"}, "chat_completions", "http://scripted:8646/v1", None),
         ({"provider": "scripted"}, "chat_completions", "http://scripted:8646/v1", None),
         ({"provider": "scripted", "apiMode": "anthropic_messages"}, "anthropic_messages", "http://scripted:8646", None),
         ({"provider": "scripted", "apiMode": "bedrock_converse"}, "bedrock_converse", "http://scripted:8646", None),
@@ -67,8 +75,7 @@ def test_the_ladder(model: dict[str, Any], mode: str, url: str, secret_name: str
         ({"provider": "nobody", **REF}, "model.provider: nobody is neither"),
         ({"provider": "openai"}, "set model.secretRef"),
         ({"provider": "bare"}, "set model.secretRef"),
-        ({"provider": "codex"}, "model.provider: codex"),
-        ({"provider": "openai", "apiMode": "codex_app_server", **REF}, "codex"),
+        ({"provider": "codex"}, "model.provider: codex is neither"),
     ],
 )
 def test_what_cannot_be_resolved_names_the_field(model: dict[str, Any], says: str) -> None:
@@ -76,6 +83,14 @@ def test_what_cannot_be_resolved_names_the_field(model: dict[str, Any], says: st
     with pytest.raises(HermesError, match=says) as caught:
         route(places(profile, Purpose.TURN)[0], profile, SCRIPTED_URL)
     assert caught.value.code is ErrorCode.NOT_CONFIGURED
+
+
+def test_turns_are_handed_over_by_the_main_model_only() -> None:
+    profile = spec(
+        {"provider": "openai", **REF, "fallbacks": [{"provider": "groq", "name": "m", "apiMode": "codex_app_server"}]}
+    )
+    with pytest.raises(HermesError, match=r"model.fallbacks\[0\].apiMode"):
+        route(places(profile, Purpose.TURN)[1], profile, SCRIPTED_URL)
 
 
 def test_the_scripted_model_stands_in_for_nobody() -> None:
@@ -89,18 +104,35 @@ def test_the_scripted_model_stands_in_for_nobody() -> None:
 
 
 @pytest.mark.parametrize(
+    ("chosen", "fields"),
+    [
+        ("", ["model", "model.fallbacks[0]"]),
+        ("quick", ["model.choices[1]", "model.fallbacks[0]"]),
+        ("taken-out", ["model", "model.fallbacks[0]"]),
+        ("other", ["model", "model.fallbacks[0]"]),
+    ],
+)
+def test_a_chosen_model_takes_the_main_ones_place_if_the_profile_offers_it(chosen: str, fields: list[str]) -> None:
+    slow, quick, other = ({"provider": "openai", "name": name, **REF} for name in ("slow", "quick", "other"))
+    profile = spec({"provider": "openai", **REF, "choices": [slow, quick], "fallbacks": [other]})
+    assert [place.field for place in places(profile, Purpose.TURN, chosen)] == fields
+
+
+@pytest.mark.parametrize(
     ("purpose", "fields"),
     [
         (Purpose.TURN, ["model", "model.fallbacks[0]", "model.fallbacks[1]"]),
         (Purpose.COMPRESSION, ["model.auxiliary.compression", "model", "model.fallbacks[0]", "model.fallbacks[1]"]),
         (Purpose.TITLE, ["model", "model.fallbacks[0]", "model.fallbacks[1]"]),
-        (Purpose.VISION, ["model", "model.fallbacks[0]", "model.fallbacks[1]"]),
+        (Purpose.VISION, ["model.auxiliary.vision", "model", "model.fallbacks[0]", "model.fallbacks[1]"]),
         (Purpose.APPROVAL, ["model", "model.fallbacks[0]", "model.fallbacks[1]"]),
     ],
 )
 def test_side_jobs_have_their_own_model_and_fall_back_to_the_main_one(purpose: Purpose, fields: list[str]) -> None:
     other = {"provider": "groq", "name": "small", **REF}
-    profile = spec({"provider": "openai", **REF, "fallbacks": [other, other], "auxiliary": {"compression": other}})
+    profile = spec(
+        {"provider": "openai", **REF, "fallbacks": [other, other], "auxiliary": {"compression": other, "vision": other}}
+    )
     assert [place.field for place in places(profile, purpose)] == fields
 
 

@@ -217,6 +217,9 @@ PROFILE_BROKEN = ProfileVerdict(SPEC, False, "SecretMissing", "no key")
         ({"session_ref": {"name": "chat"}}, {"session": None}, ("False", "SessionMissing")),
         ({"context_from": ("weather",)}, {}, ("False", "JobMissing")),
         ({"deliver": ({"channel": "pigeon", "account": "coop"},)}, {}, ("False", "TargetUnknown")),
+        ({"deliver": ({"channel": "home", "account": "slack:T1:U1"},)}, {}, ("True", "Scheduled")),
+        ({"deliver": ({"channel": "home", "account": "slack:T1:U1", "chat": "telegram"},)}, {}, ("True", "Scheduled")),
+        ({"deliver": ({"channel": "home", "account": "slack:T1:U1", "chat": "webhook"},)}, {}, ("False", "TargetUnknown")),
     ],
 )
 def test_what_cannot_work_is_said_and_costs_nothing(

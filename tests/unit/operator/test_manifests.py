@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from hermes_contracts.agent_config import AgentConfig, CompressionConfig
+from hermes_contracts.agent_config import AgentConfig, CodexConfig, CompressionConfig
 from hermes_contracts.crd.profile import ProfileSpec
 from hermes_operator.build.claim import build_claim
 from hermes_operator.build.facts import Epoch, HostAddress, Installation
@@ -188,6 +188,14 @@ def test_everything_a_profile_says_about_turns_reaches_the_agent() -> None:
     assert found.max_turn_cost_nano_usd == 70_000_001
     assert (found.max_output_tokens, found.toolsets, found.persona) == (500, ("file",), "You are terse.")
     assert agent_config(INSTALLATION, epoch()).max_turn_cost_nano_usd is None
+
+
+def test_an_agent_is_told_of_the_program_only_where_its_turns_are_handed_over() -> None:
+    handed = {**MODEL, "apiMode": "codex_app_server"}
+    assert agent_config(INSTALLATION, epoch(model=MODEL)).codex is None
+    assert agent_config(INSTALLATION, epoch(model=handed)).codex == CodexConfig(command=("codex",))
+    own = agent_config(INSTALLATION, epoch(model={**handed, "codex": {"command": ["node", "/opt/codex.js"]}})).codex
+    assert own == CodexConfig(command=("node", "/opt/codex.js"))
 
 
 @pytest.mark.parametrize(("nano", "text"), [(0, "0.00"), (1, "0.00"), (1_500_000_000, "1.50"), (123_456_789, "0.123456")])

@@ -9,6 +9,7 @@ import pytest
 
 from hermes_contracts.crd.profile import ProfileSpec, ProfileStatus
 from hermes_contracts.names import PROVIDER_SECRET_TYPE
+from hermes_operator.reconcile.conditions import turned_bad
 from hermes_operator.reconcile.model import Unknown
 from hermes_operator.reconcile.profile import ObservedProfile, Spend, decide_profile, worth_writing
 from hermes_operator.reconcile.provider_secrets import SecretFacts
@@ -113,7 +114,13 @@ FALLBACK = {"provider": "groq", "name": "f", "secretRef": {"name": "groq-key"}}
         (seen(GOOD, fallbacks=[{"provider": "house", "name": "h"}], extra=OWN, others={"house-key": None}),
          "SecretNotFound", "providers[0].secretRef"),
         (seen(GOOD, extra=OWN, others={"house-key": None}), "SecretNotFound", "providers[0].secretRef"),
-        (seen(GOOD, fallbacks=[{"provider": "codex", "name": "c"}]), "ProviderInvalid", "model.fallbacks[0].provider"),
+        (
+            seen(
+                GOOD, fallbacks=[{**FALLBACK, "apiMode": "codex_app_server"}],
+                others={"groq-key": replace(GOOD, hosts=("api.groq.com",))},
+            ),
+            "ProviderInvalid", "model.fallbacks[0].apiMode",
+        ),
         (seen(GOOD, auxiliary={"compression": {"provider": "scripted", "name": "s"}}), "ProviderInvalid",
          "model.auxiliary.compression.provider"),
     ],
@@ -141,8 +148,9 @@ def test_what_was_spent_is_said_as_far_as_it_is_known() -> None:
     assert decide_profile(later, NOW).status.spent_today_usd == "1.234567"
 
 
-def test_a_provider_that_nobody_serves_is_not_ready() -> None:
-    assert ready(seen(provider="codex", secretRef=None))[:2] == ("False", "ProviderNotServed")
+def test_a_model_whose_turns_a_program_runs_needs_its_key_as_any_other() -> None:
+    assert ready(seen(GOOD, apiMode="codex_app_server"))[0] == "True"
+    assert ready(seen(None, apiMode="codex_app_server"))[1] == "SecretNotFound"
 
 
 def test_the_scripted_model_says_what_it_is() -> None:
@@ -150,6 +158,16 @@ def test_the_scripted_model_says_what_it_is() -> None:
     assert {c.type: c.reason for c in plan.status.conditions}["Scripted"] == "ScriptedModel"
     assert plan.projection is not None
     assert plan.projection.ready
+
+
+@pytest.mark.parametrize(("mode", "said"), [("Isolated", "in a sandbox"), ("Off", "is Off"), ("Manual", ""), ("Smart", "")])
+def test_where_nobody_is_asked_before_commands_it_is_said(mode: str, said: str) -> None:
+    plan = decide_profile(seen(GOOD, extra={"approvals": {"mode": mode}}), NOW)
+    found = {c.type: (c.status, c.reason, c.message) for c in plan.status.conditions}.get("CommandsUnasked")
+    assert (found is not None) == bool(said)
+    assert found is None or (found[:2] == ("True", mode) and said in found[2] and "spec.approvals.deny" in found[2])
+    assert turned_bad((), plan.status.conditions) == [], "no warning: it was chosen"
+    assert plan.projection is not None and plan.projection.approvals == mode
 
 
 def test_what_is_unknown_changes_neither_verdict_nor_projection() -> None:
@@ -187,3 +205,26 @@ def test_a_secret_is_read_without_its_key() -> None:
     assert "c2VjcmV0" not in repr(found)
     assert "secret" not in repr(found)
     assert read_secret({"type": "Opaque"}) == SecretFacts("Opaque", frozenset(), ())
+
+
+def test_what_a_profile_says_of_chats_is_projected_and_looked_at() -> None:
+    place = {"direct": {"allowUsers": ["anna"]}, "groups": {"chats": [{"id": "general", "allowUsers": ["U1"]}]}}
+    said = {"channels": [{"channel": "slack", "account": "acme"}, {"channel": "slack", "account": "other", **place}]}
+    observed = seen(GOOD, extra=said)
+    found = conditions(observed)
+    assert found["ChannelConflict"][:2] == ("False", "NoConflict")
+    assert found["ChannelsValid"][:2] == ("False", "NotAnId")
+    assert found["ChannelsValid"][2] == (
+        "channels[1].direct.allowUsers: 'anna' is no id; one looks like U0123ABCD; "
+        "channels[1].groups.chats: 'general' is no id; one looks like C0123ABCD"
+    )
+    plan = decide_profile(observed, NOW)
+    assert plan.projection is not None
+    assert plan.projection.channels == observed.view.spec.channels
+    older = (observed.view.created_at - 1, "older", observed.view.spec.channels[:1])
+    told = decide_profile(replace(observed, rivals=(older,)), NOW).status.conditions
+    conflict = next(c for c in told if c.type == "ChannelConflict")
+    assert (conflict.status, conflict.reason) == ("True", "ClaimedBefore")
+    assert "every direct chat of slack:acme belongs to the older Profile older" in conflict.message
+    assert [c.type for c in turned_bad((), told)].count("ChannelConflict") == 1
+    assert "ChannelConflict" not in conditions(seen(GOOD))

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from hermes_contracts.conversation import Usage
+from hermes_contracts.crd.profile import Approvals, Sandbox, Workspace
 from hermes_contracts.crd.session import SessionStatus
 from hermes_contracts.store_api import AgentState
 from hermes_operator.build.pod import AGENT, SANDBOX
@@ -294,6 +295,27 @@ def test_a_volume_is_never_shared_by_two_pods() -> None:
     assert decide(observed(pending=1, profile=disk), NOW).actions == (Start(1),)
 
 
+ARCHIVE = ProfileVerdict(
+    SPEC.model_copy(update={"sandbox": Sandbox(workspace=Workspace(kind="Archive"))}), True, "Ready", ""
+)
+
+
+def test_an_agent_that_was_deleted_saves_its_files_before_the_next_one_starts() -> None:
+    going = pod(deleting=True, gone_by=NOW + 60)
+    waiting = observed(pending=1, profile=ARCHIVE, pods=(going,))
+    assert decide(waiting, NOW).actions == ()
+    assert decide(replace(waiting, profile=READY), NOW).actions == (Start(1),), "nothing of an Ephemeral one is saved"
+    assert decide(waiting, NOW + 61).actions == (Start(1),), "a node that is lost ends nothing"
+    ended = replace(going, containers={AGENT: ContainerView(exit_code=0)})
+    assert decide(replace(waiting, pods=(ended,)), NOW).actions == (Start(1),)
+    assert decide(replace(waiting, memory=said("drained")), NOW).actions == (Start(1),), "it has saved them already"
+
+
+def test_an_agent_that_saves_its_files_has_more_time_to_drain() -> None:
+    idle = observed(pods=(pod(age=5000),), profile=ARCHIVE, summary=summary(idle=901), memory=said("idle", ago=901))
+    assert decide(idle, NOW).actions == (Drain(1, 20.0, 60.0),)
+
+
 def test_only_sessions_that_a_message_brings_back_are_forgotten() -> None:
     asleep = decide(observed(), NOW - 200)
     assert asleep.status is not None
@@ -315,6 +337,16 @@ def test_a_problem_of_the_pod_is_named_and_goes_away() -> None:
     healed = decide(observed(pods=(pod(),), memory=AWAKE), NOW)
     assert healed.status is not None
     assert {c.type: c.status for c in healed.status.conditions}["Ready"] == "True"
+
+
+def test_a_session_with_a_pod_says_that_commands_run_unasked() -> None:
+    found = {}
+    for mode in ("Isolated", "Manual"):
+        spec = SPEC.model_copy(update={"approvals": Approvals.model_validate({"mode": mode})})
+        plan = decide(observed(pods=(pod(),), memory=AWAKE, profile=ProfileVerdict(spec, True, "Ready", "")), NOW)
+        assert plan.status is not None
+        found[mode] = {c.type: c.reason for c in plan.status.conditions}.get("CommandsUnasked")
+    assert found == {"Isolated": "Isolated", "Manual": None}
 
 
 def test_crashes_in_a_row_wait_longer_each_time() -> None:

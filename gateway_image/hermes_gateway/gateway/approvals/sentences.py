@@ -15,6 +15,13 @@ _ID = re.compile(r"[2-7][a-z2-7]{7}")
 _SCOPES = ("once", "session", "always")
 _HOW = {"once": "this once", "session": "for this session", "always": "always"}
 
+_ASKING = {
+    "Isolated": "I run commands without asking: they run in a sandbox that holds no credential.",
+    "Off": "I run commands without asking.",
+    "Manual": "I ask before dangerous commands.",
+    "Smart": "I ask before dangerous commands, unless a model that looks first finds them harmless.",
+}
+
 
 @dataclass(frozen=True)
 class Said:
@@ -39,6 +46,11 @@ def read_answer(command: str, argument: str) -> Said | str:
     if command == "deny":
         return Said("deny", named, text=words)
     return Said("answer", named, text=words) if words else "Say your answer: `/answer <text>`."
+
+
+def asking(mode: str) -> str:
+    """Return whether a person is asked before commands, as a further sentence; empty when nobody knows the mode."""
+    return f" {_ASKING[mode]}" if mode in _ASKING else ""
 
 
 def followup(said: Said, approval: Approval) -> str:

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 import structlog
 
 from hermes_contracts import names
-from hermes_contracts.conversation import ImagePart
+from hermes_contracts.conversation import ImagePart, picture_type
 from hermes_contracts.errors import HermesError
 from hermes_contracts.store_api import MAX_MEDIA_BYTES
 from hermes_gateway.gateway.channels.base import Attachment, ChatChannel, ChatMessage
-from hermes_gateway.gateway.pictures import MAX_PICTURES, Picture, sniff, store_pictures
+from hermes_gateway.gateway.pictures import MAX_PICTURES, Picture, store_pictures
 from hermes_service.rpc import StoreClient
 
 log = structlog.get_logger()
@@ -39,13 +39,15 @@ async def read_attachments(channel: ChatChannel, store: StoreClient, sid: str, m
     found = await _fetch(channel, message)
     texts, pictures, missing = list[str](), list[Picture](), list[str]()
     for attachment, data in zip(message.attachments, found, strict=True):
-        kind = sniff(data) if isinstance(data, bytes) else None
+        kind = picture_type(data) if isinstance(data, bytes) else None
         if isinstance(data, str):
             missing.append(f"{attachment.name} ({data})")
         elif kind is not None and len(pictures) < MAX_PICTURES:
             pictures.append(Picture(kind, data, ImagePart(media_id=names.media_id(data), media_type=kind, size=len(data))))
         elif (text := _text_of(data)) is not None:
             texts.append(f"File {attachment.name}:\n\n{text}")
+        elif is_sound(data):
+            missing.append(f"{attachment.name} (a recording, which nobody here can listen to: write what it says)")
         else:
             missing.append(f"{attachment.name} (neither a picture nor a text of at most {MAX_INLINE_BYTES // 1024} KiB)")
     images = await store_pictures(store, sid, pictures)
@@ -84,3 +86,8 @@ def _text_of(data: bytes) -> str | None:
         return data.decode()
     except UnicodeDecodeError:
         return None
+
+
+def is_sound(data: bytes) -> bool:
+    """Tell by its first bytes whether a file is a recording, as phones and chats make them."""
+    return data.startswith((b"OggS", b"ID3", b"\xff\xfb")) or data[4:11] == b"ftypM4A" or data[8:12] == b"WAVE"

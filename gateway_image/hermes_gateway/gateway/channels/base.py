@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 from starlette.routing import Route as HttpRoute
 
 from hermes_contracts.access import ChatAccount
-from hermes_contracts.envelopes import Choice, Target
+from hermes_contracts.envelopes import Choice, OutFile, Target
 from hermes_contracts.names import RoutingKey
 from hermes_gateway.gateway.delivery.backoff import Verdict
 
@@ -93,6 +93,17 @@ class Capabilities:
 
 
 @dataclass(frozen=True)
+class FileToSend:
+    """A file on its way to a chat, bytes and all."""
+
+    file: OutFile
+    data: bytes = field(repr=False)
+    delivery_id: str
+    after: str
+    """Delivery id of the last text before it in the same answer; empty when there is none."""
+
+
+@dataclass(frozen=True)
 class Sent:
     """A message that a chat has."""
 
@@ -143,6 +154,14 @@ class ChatChannel(Protocol):
 
     async def find(self, place: Target, delivery_id: str) -> Verdict:
         """Look for a message that an attempt may have posted: `delivered` with its id, `failed` when there is none."""
+        ...
+
+    async def send_file(self, place: Target, sent: FileToSend) -> Verdict:
+        """Post a file, its caption below it."""
+        ...
+
+    async def find_file(self, place: Target, sent: FileToSend) -> Verdict:
+        """Look for a file that an attempt may have posted, as `find` does."""
         ...
 
     async def fetch(self, message: ChatMessage, attachment: Attachment) -> bytes:

@@ -20,16 +20,20 @@ from hermes_contracts.store_api import (
     PutCommandRequest,
 )  # fmt: skip
 from hermes_gateway.gateway.approvals.desk import AnswerDesk
-from hermes_gateway.gateway.approvals.sentences import read_answer, sentence
+from hermes_gateway.gateway.approvals.sentences import asking, read_answer, sentence
 from hermes_gateway.gateway.channels.base import ChatMessage
 from hermes_gateway.gateway.channels.commands import Asked, CommandSpec, help_text
-from hermes_gateway.gateway.channels.conversations import Beginning, Conversations
+from hermes_gateway.gateway.channels.conversation_commands import NOBODY, ConversationCommands
+from hermes_gateway.gateway.channels.conversations import Conversations
+from hermes_gateway.gateway.channels.homes import HomeCommands
 from hermes_gateway.gateway.channels.routing import owner_of, place_in_session
+from hermes_gateway.gateway.jobs.chat import CronCommands
+from hermes_gateway.gateway.people.choosing import ProfileChoices
+from hermes_gateway.gateway.people.linking import Linking
 from hermes_gateway.gateway.people.pairing import Pairing
 from hermes_service.rpc import StoreClient
 
 _STORE_SECONDS = 1.0
-_NOBODY = "We have not talked yet, so there is nothing to do."
 _NOTED = {
     CommandKind.STOP: "Noted: I stop as soon as I can.",
     CommandKind.STEER: "Noted: I look at it with my next step.",
@@ -49,46 +53,73 @@ class CommandAnswers:
     """How long a command that an agent carries out is waited for."""
     desk: AnswerDesk
     pairing: Pairing
+    linking: Linking
+    schedules: CronCommands
+    talk: ConversationCommands
+    choices: ProfileChoices
 
     async def answer(self, asked: Asked, message: ChatMessage, route: Route, allowed: Sequence[CommandSpec]) -> str:
         """Carry out a command, which must be among the allowed ones, and return what to say."""
         if asked.spec.control is not None:
-            return await self._control(asked.spec.control, asked.argument, message, route)
+            admin = any(spec.admins_only for spec in allowed)
+            return await self._control(asked.spec.control, asked.argument, message, route, admin=admin)
         match asked.spec.name:
             case "approve" | "deny" | "answer":
                 return await self._decide(asked, message, route)
-            case "pair":
-                return await self.pairing.command(asked.argument, message)
+            case "cron" | "sethome" | "home":
+                return await self._by_the_clock(asked, message, route)
+            case "pair" | "link" | "unlink":
+                return await self._people(asked, message, route)
             case "new":
-                await self.conversations.begin(
-                    route.sid, place_in_session(message), Beginning(update_id=message.update_id, order=float(message.order))
-                )
-                return "A new conversation begins here. The old one is kept."
+                return await self.talk.begin(asked.argument, message, route)
+            case "title" | "undo" | "resume" | "model":
+                return await self.talk.answer(asked.spec.name, asked.argument, message, route)
             case "status":
                 session = await self._session(route)
-                return _NOBODY if session is None else show_status(session, time.time())
+                if session is None:
+                    return NOBODY
+                profile = self.desk.profiles.get(route.namespace, route.profile)
+                return show_status(session, time.time()) + asking(profile.approvals if profile is not None else "")
             case "usage":
                 session = await self._session(route)
-                return _NOBODY if session is None else show_usage(session)
+                return NOBODY if session is None else show_usage(session)
             case "sessions":
                 return await self._sessions(route)
             case "whoami":
-                return f"You are `{owner_of(message)}`. The agent is `{route.profile}`, your session `{route.sid}`."
+                return f"{_who(message, route)} The agent is `{route.profile}`, your session `{route.sid}`."
         return help_text(allowed)
+
+    async def _by_the_clock(self, asked: Asked, message: ChatMessage, route: Route) -> str:
+        if asked.spec.name == "cron":
+            return await self.schedules.answer(asked.argument, message, route)
+        homes = HomeCommands(self.store)
+        return await (
+            homes.set(asked.argument, message, route) if asked.spec.name == "sethome" else homes.show(message, route)
+        )
+
+    async def _people(self, asked: Asked, message: ChatMessage, route: Route) -> str:
+        if asked.spec.name == "pair":
+            return await self.pairing.command(asked.argument, message, route)
+        if asked.spec.name == "link":
+            return await self.linking.link(asked.argument, message, route)
+        return await self.linking.unlink(message, route)
 
     async def _decide(self, asked: Asked, message: ChatMessage, route: Route) -> str:
         said = read_answer(asked.spec.name, asked.argument)
         if isinstance(said, str):
             return said
         try:
-            return sentence(said, await self.desk.take(said, route, by=owner_of(message), user=message.user))
+            return sentence(said, await self.desk.take(said, route, by=_speaker(message, route), user=message.user))
         except HermesError as error:
             if error.code is ErrorCode.NOT_FOUND:
-                return _NOBODY
+                return NOBODY
             raise
 
-    async def _control(self, kind: CommandKind, argument: str, message: ChatMessage, route: Route) -> str:
+    async def _control(self, kind: CommandKind, argument: str, message: ChatMessage, route: Route, *, admin: bool) -> str:
         arguments: dict[str, str] = {}
+        if kind is CommandKind.STOP and not route.key.user and message.kind == "group" and not admin:
+            # In a session that people share each stops what he asked for himself.
+            arguments = {"sender": message.user}
         if kind is CommandKind.STEER:
             arguments = {"text": argument}
         elif kind is CommandKind.COMPRESS:
@@ -116,7 +147,7 @@ class CommandAnswers:
                 pause *= 1.5
         except HermesError as error:
             if error.code is ErrorCode.NOT_FOUND:
-                return _NOBODY
+                return NOBODY
             raise
 
     async def _session(self, route: Route) -> OwnedSession | None:
@@ -137,7 +168,18 @@ class CommandAnswers:
         )
         lines = [f"- {s.title or 'without a title'}: {s.turns} messages, `{s.sid}`" for s in reply.sessions]
         more = ["", "There are more; the API lists them all."] if reply.more else []
-        return "\n".join([*lines, *more]) if lines else _NOBODY
+        return "\n".join([*lines, *more]) if lines else NOBODY
+
+
+def _speaker(message: ChatMessage, route: Route) -> str:
+    """Return who decides: a person's own session is his, also from a chat that is linked with it."""
+    return route.owner if route.key.user else owner_of(message)
+
+
+def _who(message: ChatMessage, route: Route) -> str:
+    own = owner_of(message)
+    linked = route.key.user and route.owner != own
+    return f"You are `{route.owner}`, and linked with that as `{own}`." if linked else f"You are `{own}`."
 
 
 def show_status(session: OwnedSession, now: float) -> str:

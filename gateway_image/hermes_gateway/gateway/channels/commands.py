@@ -30,7 +30,13 @@ class CommandSpec:
 
 COMMANDS: tuple[CommandSpec, ...] = (
     CommandSpec("help", "Show what you can say", aliases=("commands", "start")),
-    CommandSpec("new", "Begin a new conversation here; the old one is kept", aliases=("reset",)),
+    CommandSpec("new", "Begin a new conversation here; the old one is kept", "[title]", ("reset",)),
+    CommandSpec("resume", "List the conversations of this place, or go back to one", "[number]"),
+    CommandSpec("title", "Show or say how this conversation is called", "[text]"),
+    CommandSpec("undo", "Take back our last exchange, or the last few", "[how many]"),
+    CommandSpec("retry", "Take back our last exchange, and have me do it again"),
+    CommandSpec("model", "Show or choose the model that answers in this conversation", "[name]"),
+    CommandSpec("profile", "Show or choose which agent you talk to here", "[name]"),
     CommandSpec("stop", "Stop what I am doing", control=CommandKind.STOP),
     CommandSpec("steer", "Tell me something while I work, without stopping me", "<text>", control=CommandKind.STEER),
     CommandSpec("queue", "Have me do this next, after what I am doing", "<text>"),
@@ -46,10 +52,16 @@ COMMANDS: tuple[CommandSpec, ...] = (
     CommandSpec(
         "pair", "Show, let in or put out people who were given a code", "[approve code, revoke id]", admins_only=True
     ),
+    CommandSpec("link", "Be the same person here and in another chat: get a code in one, say it in the other", "[code]"),
+    CommandSpec("unlink", "Be somebody of your own here again"),
     CommandSpec("whoami", "Show who you are to me"),
+    CommandSpec("cron", "List and keep what I do by the clock", '[add "when" what; pause, resume, run, remove name]'),
+    CommandSpec("sethome", "Make this chat the place where scheduled runs find you", "[off]"),
+    CommandSpec("home", "Show where scheduled runs find you"),
 )
 
-_BY_NAME = {name: spec for spec in COMMANDS for name in (spec.name, *spec.aliases)}
+COMMANDS_BY_NAME = {name: spec for spec in COMMANDS for name in (spec.name, *spec.aliases)}
+"""Commands by name and alias."""
 _FORM = re.compile(r"([/!])([a-z][a-z-]{0,31})(?:\s+(.*))?", re.DOTALL | re.IGNORECASE)
 
 
@@ -78,7 +90,7 @@ def parse_command(text: str) -> Asked | NoCommand | None:
     if match is None:
         return None
     mark, name, argument = match.group(1), match.group(2).lower(), (match.group(3) or "").strip()
-    spec = _BY_NAME.get(name)
+    spec = COMMANDS_BY_NAME.get(name)
     if spec is None:
         return NoCommand(f"There is no command `/{name}`. `/help` shows what there is.") if mark == "/" else None
     if spec.needs_argument and not argument:

@@ -1,4 +1,4 @@
-"""Which conversation goes on in a place of a chat: the first one, until somebody begins a new one there."""
+"""Which conversation goes on in a place of a chat: the first, until somebody begins a new one or goes back to another."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from pydantic import BaseModel, ValidationError
 
 from hermes_contracts import names, subjects
 from hermes_contracts.errors import ErrorCode, HermesError
+from hermes_contracts.store_api import MAX_LISTED
 
 log = structlog.get_logger()
 
@@ -20,10 +21,14 @@ _ATTEMPTS = 5
 
 
 class Beginning(BaseModel):
-    """The message that began a conversation, and when it was written, in the platform's own order."""
+    """The message that began a conversation or went back to one, and when it was written, in the platform's own order."""
 
     update_id: str
     order: float
+    conversation: str = ""
+    """The one that was gone back to; empty: the message began one."""
+    earlier: tuple[str, ...] = ()
+    """Others of the place that there were, oldest first, `MAX_LISTED` at most."""
 
 
 class Conversations:
@@ -39,19 +44,30 @@ class Conversations:
             begun, _ = await self._read(_name(sid, place))
         except (NatsError, TimeoutError) as error:
             raise _away(error) from error
-        return names.conversation_id(sid, place, *((begun.update_id,) if begun is not None else ()))
+        return _meant(sid, place, begun)
+
+    async def known(self, sid: str, place: str) -> tuple[str, ...]:
+        """Return the ids of all conversations of a place, the present one last. Raises HermesError UNAVAILABLE."""
+        try:
+            begun, _ = await self._read(_name(sid, place))
+        except (NatsError, TimeoutError) as error:
+            raise _away(error) from error
+        return _known(sid, place, begun)
 
     async def begin(self, sid: str, place: str, beginning: Beginning) -> None:
-        """Begin a new one. Saying so twice changes nothing, nor does a message older than the latest beginning.
+        """Begin a new one, or go back to one. Saying so twice changes nothing, nor does a message older than the latest one.
 
         Raises HermesError UNAVAILABLE.
         """
-        name, value = _name(sid, place), beginning.model_dump_json().encode()
+        name = _name(sid, place)
         try:
             for _ in range(_ATTEMPTS):
                 begun, revision = await self._read(name)
                 if begun is not None and begun.order >= beginning.order:
                     return
+                now = _meant(sid, place, beginning)
+                earlier = tuple(one for one in _known(sid, place, begun) if one != now)[1 - MAX_LISTED :]
+                value = beginning.model_copy(update={"earlier": earlier}).model_dump_json().encode()
                 try:
                     bucket = await self._open()
                     await (bucket.update(name, value, revision) if revision else bucket.create(name, value))
@@ -76,6 +92,19 @@ class Conversations:
         if self._bucket is None:
             self._bucket = await self._js.key_value(subjects.CONVERSATIONS_BUCKET)
         return self._bucket
+
+
+def _meant(sid: str, place: str, begun: Beginning | None) -> str:
+    if begun is None:
+        return names.conversation_id(sid, place)
+    return begun.conversation or names.conversation_id(sid, place, begun.update_id)
+
+
+def _known(sid: str, place: str, begun: Beginning | None) -> tuple[str, ...]:
+    first, now = names.conversation_id(sid, place), _meant(sid, place, begun)
+    earlier = begun.earlier if begun is not None else ()
+    before = earlier if first in earlier else (first, *earlier)
+    return (*(one for one in before if one != now), now)
 
 
 def _name(sid: str, place: str) -> str:

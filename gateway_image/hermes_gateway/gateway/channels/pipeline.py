@@ -13,17 +13,20 @@ import structlog
 from hermes_contracts.access import ChatAccount
 from hermes_contracts.envelopes import MAX_TEXT_CHARACTERS, Inbound, Route, Target
 from hermes_contracts.errors import ErrorCode, HermesError
+from hermes_contracts.names import RoutingKey
 from hermes_gateway.gateway import metrics
 from hermes_gateway.gateway.channels.attachments import read_attachments
 from hermes_gateway.gateway.channels.base import ChatMessage, Pressed
 from hermes_gateway.gateway.channels.command_answers import CommandAnswers
 from hermes_gateway.gateway.channels.commands import Asked, NoCommand, parse_command
-from hermes_gateway.gateway.channels.routing import place_in_session, session_key, session_owner
+from hermes_gateway.gateway.channels.routing import place_in_session, reached_as
 from hermes_gateway.gateway.delivery.chats import Chats
 from hermes_gateway.gateway.delivery.previews import Previews
 from hermes_gateway.gateway.ingest import Ingest, route_to
 from hermes_gateway.gateway.people.authorize import Grants, Right, decide_right, sentence_for_strangers
+from hermes_gateway.gateway.people.choosing import offered
 from hermes_gateway.gateway.people.command_rights import commands_for, permit
+from hermes_gateway.gateway.people.places import Place, place_of
 from hermes_gateway.gateway.profiles import ProfileCache
 
 log = structlog.get_logger()
@@ -34,6 +37,7 @@ _STRANGER_SECONDS = 3600.0
 _CODE_SECONDS = 600.0
 """After that a stranger may ask for another code."""
 _REMEMBERED = 10_000
+_COMES = "Noted. The answer comes here."
 _EMPTY = "Write what you want me to do behind my name. `/help` shows what else you can say."
 
 
@@ -82,61 +86,95 @@ class Pipeline:
 
     async def take(self, message: ChatMessage, account: ChatAccount, traceparent: str) -> None:
         """Take a message. Raises HermesError when it is not taken: the platform sends it again."""
-        if not await self._may(message, account):
-            await self._tell_stranger(message, account)
+        place = self._place(message, account)
+        if not await self._may(message, account, place):
+            await self._tell_stranger(message, account, place)
             return
-        route = self._route(message, account)
-        allowed = commands_for(account, message)
+        allowed = commands_for(account, message, place)
         asked = permit(parse_command(message.text), allowed)
         if isinstance(asked, NoCommand):
             # The buttons stay for somebody who may press them.
             self._aside(replace(message, pressed=None), asked.sentence)
-        elif isinstance(asked, Asked) and asked.spec.name != "queue":
-            self._aside(message, await self._answers.answer(asked, message, route, allowed))
+        elif isinstance(asked, Asked):
+            said = await self._obey(asked, message, account, place, traceparent)
+            if said:
+                self._aside(message, said)
         else:
-            text = asked.argument if isinstance(asked, Asked) else message.text
-            await self._publish(replace(message, text=text), route, traceparent)
+            await self._publish(message, await self._route(message, account, place), traceparent)
 
     async def take_command(self, message: ChatMessage, account: ChatAccount, traceparent: str) -> str:
         """Take a command whose answer the platform waits for. Raises HermesError: nothing was done, or nobody knows."""
-        if not await self._may(message, account):
-            return await self._word_to_stranger(message, account) or "You may not use this agent."
-        route = self._route(message, account)
-        allowed = commands_for(account, message)
-        asked = permit(parse_command(message.text), allowed)
+        place = self._place(message, account)
+        if not await self._may(message, account, place):
+            return await self._word_to_stranger(message, account, place) or "You may not use this agent."
+        asked = permit(parse_command(message.text), commands_for(account, message, place))
         if isinstance(asked, NoCommand):
             return asked.sentence
-        if isinstance(asked, Asked) and asked.spec.name != "queue":
-            return await self._answers.answer(asked, message, route, allowed)
-        await self._publish(replace(message, text=asked.argument if asked else message.text), route, traceparent)
-        return "Noted. The answer comes here."
+        if isinstance(asked, Asked):
+            return await self._obey(asked, message, account, place, traceparent) or _COMES
+        await self._publish(message, await self._route(message, account, place), traceparent)
+        return _COMES
 
-    async def _may(self, message: ChatMessage, account: ChatAccount) -> bool:
+    async def _obey(self, asked: Asked, message: ChatMessage, account: ChatAccount, place: Place, traceparent: str) -> str:
+        """Carry a command out and return what to say; empty when that is the agent's to say, in a turn."""
+        if asked.spec.name == "profile":
+            # Before there is a route: the way out of a Profile that cannot be used now.
+            _, key = await self._reached(message, account)
+            may = offered(account, message, place, self._profiles.get)
+            return await self._answers.choices.answer(asked.argument, account.namespace, key, may)
+        route = await self._route(message, account, place)
+        match asked.spec.name:
+            case "queue":
+                await self._publish(replace(message, text=asked.argument), route, traceparent)
+                return ""
+            case "retry":
+                again = await self._answers.talk.retry(message, route)
+                if isinstance(again, str):
+                    return again
+                await self._post(route, again, traceparent)
+                return ""
+        return await self._answers.answer(asked, message, route, commands_for(account, message, place))
+
+    def _place(self, message: ChatMessage, account: ChatAccount) -> Place:
+        if not self._profiles.synced:
+            # What no Profile says is allowed, so nothing is decided before all have been read.
+            away = "the Profiles are not known yet; try again"
+            raise HermesError(ErrorCode.UNAVAILABLE, away, retryable=True, retry_after_seconds=2.0)
+        return place_of(account, message, self._profiles.get)
+
+    async def _may(self, message: ChatMessage, account: ChatAccount, place: Place) -> bool:
         grants = Grants.of(account)
-        right = decide_right(grants, message, None)
+        right = decide_right(grants, message, None, place=place)
         guest: bool | None = None
         if right is Right.ASK_IF_GUEST:
             guest = await self._chats[message.channel].channel.is_guest(message)
-            right = decide_right(grants, message, guest)
+            right = decide_right(grants, message, guest, place=place)
         if right is Right.ASK_IF_PAIRED:
-            right = decide_right(grants, message, guest, await self._answers.pairing.paired(message))
+            right = decide_right(grants, message, guest, await self._answers.pairing.paired(message), place)
         if right is Right.DENIED:
             metrics.STRANGERS.labels(message.channel).inc()
             log.info("people.denied", channel=message.channel, account=account.name, user=message.user)
         return right is not Right.DENIED
 
-    def _route(self, message: ChatMessage, account: ChatAccount) -> Route:
-        profile = self._profiles.get(account.namespace, account.profile)
+    async def _reached(self, message: ChatMessage, account: ChatAccount) -> tuple[str, RoutingKey]:
+        scope = account.session_scope
+        link = await self._answers.linking.reached(account.namespace, message) if scope == "User" else None
+        return reached_as(message, scope, link)
+
+    async def _route(self, message: ChatMessage, account: ChatAccount, place: Place) -> Route:
+        owner, key = await self._reached(message, account)
+        may = offered(account, message, place, self._profiles.get)
+        name = await self._answers.choices.chosen(account.namespace, key, may)
+        profile = self._profiles.get(account.namespace, name)
         if profile is None or not profile.ready:
             why = "is not ready" if profile is not None else "is not known (yet)"
             raise HermesError(
                 ErrorCode.UNAVAILABLE,
-                f"the Profile {account.profile} of this account {why}",
+                f"the Profile {name} of this account {why}",
                 retryable=True,
                 retry_after_seconds=10.0,
             )
-        scope = account.session_scope
-        return route_to(profile, session_owner(message, scope), session_key(message, scope))
+        return route_to(profile, owner, key)
 
     async def _publish(self, message: ChatMessage, route: Route, traceparent: str) -> None:
         if not message.text.strip() and not message.attachments:
@@ -159,21 +197,26 @@ class Pipeline:
             received_at=time.time(),
             reply_to=message.place,
         )
+        await self._post(route, inbound, traceparent)
+
+    async def _post(self, route: Route, inbound: Inbound, traceparent: str) -> None:
         # Before the message: whoever shows the answer listens from its first word.
         await self._previews.announce(inbound)
         await self._ingest.publish(route, inbound, traceparent)
 
-    async def _word_to_stranger(self, message: ChatMessage, account: ChatAccount) -> str:
+    async def _word_to_stranger(self, message: ChatMessage, account: ChatAccount, place: Place) -> str:
         sentence = sentence_for_strangers(message)
-        return await self._answers.pairing.offer(message) if sentence and account.pairing else sentence
+        # A code that the Profile would not honour would be approved in vain.
+        offers = sentence and account.pairing and place.admits(message.user)
+        return await self._answers.pairing.offer(message, account) if offers else sentence
 
-    async def _tell_stranger(self, message: ChatMessage, account: ChatAccount) -> None:
+    async def _tell_stranger(self, message: ChatMessage, account: ChatAccount, place: Place) -> None:
         """Tell a stranger once in a while: somebody who writes all day need not fill our time."""
         key, now = (message.account, message.user), self._clock()
         quiet = _CODE_SECONDS if account.pairing else _STRANGER_SECONDS
         if now - self._told.get(key, -quiet) < quiet:
             return
-        sentence = await self._word_to_stranger(message, account)
+        sentence = await self._word_to_stranger(message, account, place)
         if not sentence:
             return
         self._told[key] = now

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from hermes_contracts.names import RoutingKey
+from hermes_contracts.store_api import Link
 from hermes_gateway.gateway.channels.base import ChatMessage
 
 
@@ -36,6 +37,14 @@ def session_owner(message: ChatMessage, scope: Literal["User", "Conversation"]) 
     if scope == "Conversation" and message.kind == "group" and message.reply_thread:
         return f"{message.channel}:{message.team}:chat:{message.chat}"
     return owner_of(message)
+
+
+def reached_as(message: ChatMessage, scope: Literal["User", "Conversation"], link: Link | None) -> tuple[str, RoutingKey]:
+    """Return owner and routing key of a message whose writer may be linked. With scope Conversation links mean nothing."""
+    if link is None or scope == "Conversation":
+        return session_owner(message, scope), session_key(message, scope)
+    channel, _, account = link.account.partition(":")
+    return link.owner, RoutingKey(channel=channel, account=account, user=link.person)
 
 
 def place_in_session(message: ChatMessage) -> str:

@@ -13,6 +13,7 @@ from starlette.routing import Route as HttpRoute
 from hermes_contracts.access import WebhookRoute
 from hermes_contracts.envelopes import Target
 from hermes_contracts.errors import ErrorCode, HermesError
+from hermes_gateway.gateway import metrics
 from hermes_gateway.gateway.channels.base import Arrival
 from hermes_gateway.gateway.channels.webhook_reading import CHANNEL, INSTRUCTIONS, read_arrival
 from hermes_gateway.gateway.hooks.direct import DirectDelivery
@@ -55,6 +56,7 @@ class WebhookChannel:
         body, headers = await request.body(), request.headers
         problem = problem_with(route, headers, body, time.time())
         if problem is not None:
+            metrics.SIGNATURES_REFUSED.labels(CHANNEL).inc()
             raise ApiError(401, problem, code="invalid_signature")
         self._count(route)
         payload = read_payload(body, headers.get("Content-Type", ""))

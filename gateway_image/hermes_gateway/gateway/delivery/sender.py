@@ -67,7 +67,7 @@ class WebhookSender:
 
 def render_body(outbound: Outbound) -> bytes:
     """Return what the receiver gets."""
-    shown = {
+    shown: dict[str, object] = {
         "text": outbound.text,
         "session": outbound.sid,
         "turn": outbound.turn_id,
@@ -76,4 +76,7 @@ def render_body(outbound: Outbound) -> bytes:
         "parts": outbound.parts,
         "delivery_id": outbound.delivery_id,
     }
+    if (file := outbound.file) is not None:
+        link = f"/api/sessions/{outbound.sid}/files/{file.id}"
+        shown["file"] = {**file.model_dump(include={"id", "name", "media_type", "size"}), "path": link}
     return json.dumps(shown, ensure_ascii=False, separators=(",", ":")).encode()

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
-from hermes_contracts.crd.cron_job import DeliverTarget, ScheduleText
+from hermes_contracts.crd.cron_job import MAX_SKILLS, DeliverTarget, ScheduleText, SkillName
+from hermes_contracts.job_words import targets_of, words_of
 from hermes_contracts.jobs import JobPrompt, JobTitle, JobView, Repeat
 from hermes_gateway.gateway.web.errors import ApiError
 
 _LOCAL = "local"
-_WEBHOOK = re.compile(r"webhook:([a-z0-9][a-z0-9-]{0,62})")
 
-Deliver = Annotated[str, StringConstraints(min_length=1, max_length=100)]
+Deliver = Annotated[str, StringConstraints(min_length=1, max_length=200)]
+Skills = Annotated[list[SkillName], Field(max_length=MAX_SKILLS)]
 
 
 class _Body(BaseModel):
@@ -31,7 +31,10 @@ class NewJob(_Body):
     time_zone: Annotated[str, StringConstraints(min_length=1, max_length=64)] = "UTC"
     repeat: Repeat | None = None
     deliver: Deliver = _LOCAL
-    """`local`: the answer is kept; `webhook:<route>`: it is sent to the route's `reply_url` as well."""
+    """`local`: the answer is kept; `home`, `slack`, `telegram`: it is sent to the owner's home chat (there) as well;
+    `webhook:<route>`: to the route's `reply_url`. Several with commas."""
+    skills: Skills = []
+    """Read before the prompt: `skills/<name>/SKILL.md` of the run's workspace."""
 
 
 class JobChanges(_Body):
@@ -41,6 +44,7 @@ class JobChanges(_Body):
     prompt: JobPrompt | None = None
     repeat: Repeat | None = None
     deliver: Deliver | None = None
+    skills: Skills | None = None
     enabled: bool | None = None
 
 
@@ -51,6 +55,7 @@ class Job(BaseModel):
     name: str
     profile: str
     prompt: str
+    skills: list[str]
     schedule: str
     schedule_display: str
     time_zone: str
@@ -76,7 +81,7 @@ class Job(BaseModel):
             name=view.title,
             schedule=schedule,
             schedule_display=schedule,
-            deliver=", ".join(f"{target.channel}:{target.account}" for target in view.deliver) or _LOCAL,
+            deliver=words_of(view.deliver),
             enabled=not view.suspended,
             state=_state(view),
             created_at=view.created_at or None,
@@ -85,7 +90,7 @@ class Job(BaseModel):
             last_status=view.last_outcome or None,
             last_delivery=view.last_delivery or None,
             managed_by=view.managed_by or None,
-            **view.model_dump(include={"profile", "prompt", "time_zone", "repeat", "succeeded", "failed"}),
+            **view.model_dump(include={"profile", "prompt", "skills", "time_zone", "repeat", "succeeded", "failed"}),
         )
 
 
@@ -107,15 +112,12 @@ class JobDeleted(BaseModel):
     ok: bool = True
 
 
-def targets_of(deliver: str) -> tuple[DeliverTarget, ...]:
+def read_targets(deliver: str, owner: str) -> tuple[DeliverTarget, ...]:
     """Read `deliver`. Raises ApiError 400."""
-    if deliver == _LOCAL:
-        return ()
-    match = _WEBHOOK.fullmatch(deliver)
-    if match is None:
-        message = "deliver: use `local`, or `webhook:<route>` for a webhook route with a reply_url"
-        raise ApiError(400, message, code="invalid_value", param="deliver")
-    return (DeliverTarget(channel="webhook", account=match[1]),)
+    try:
+        return targets_of(deliver, origin=None, owner=owner)
+    except ValueError as error:
+        raise ApiError(400, str(error), code="invalid_value", param="deliver") from error
 
 
 def _state(view: JobView) -> Literal["scheduled", "paused", "completed"]:

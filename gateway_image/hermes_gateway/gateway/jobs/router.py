@@ -28,7 +28,7 @@ from hermes_contracts.jobs import (
     UpdateJob,
 )
 from hermes_contracts.names import MAX_CRON_NAME
-from hermes_gateway.gateway.jobs.protocol import Job, JobAnswer, JobChanges, JobDeleted, JobsAnswer, NewJob, targets_of
+from hermes_gateway.gateway.jobs.protocol import Job, JobAnswer, JobChanges, JobDeleted, JobsAnswer, NewJob, read_targets
 from hermes_gateway.gateway.web.callers import IdempotencyKey, caller_with, problems
 from hermes_gateway.gateway.web.errors import ApiError
 from hermes_service.rpc import StoreClient
@@ -68,8 +68,8 @@ def build_router(operator: StoreClient) -> APIRouter:
             by=_by(caller),
             profile=profile,
             title=body.name,
-            deliver=targets_of(body.deliver),
-            **body.model_dump(include={"schedule", "time_zone", "prompt", "repeat"}),
+            deliver=read_targets(body.deliver, caller.owner),
+            **body.model_dump(include={"schedule", "time_zone", "prompt", "repeat", "skills"}),
         )
         return JobAnswer(job=Job.of(await operator.call(CREATE_JOB, request)))
 
@@ -81,14 +81,14 @@ def build_router(operator: StoreClient) -> APIRouter:
     @router.patch("/{job_id}", responses=problems(404, 503))
     async def update_job(job_id: str, body: JobChanges, caller: JobsCaller) -> JobAnswer:
         """Change a job."""
-        deliver = None if body.deliver is None else targets_of(body.deliver)
+        deliver = None if body.deliver is None else read_targets(body.deliver, caller.owner)
         suspend = None if body.enabled is None else not body.enabled
         changes = UpdateJob(
             by=_by(caller),
             id=_checked(job_id),
             deliver=deliver,
             suspend=suspend,
-            **body.model_dump(include={"schedule", "prompt", "repeat"}),
+            **body.model_dump(include={"schedule", "prompt", "repeat", "skills"}),
         )
         return JobAnswer(job=Job.of(await operator.call(UPDATE_JOB, changes)))
 

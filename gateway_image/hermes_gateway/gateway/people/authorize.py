@@ -7,6 +7,7 @@ from enum import StrEnum
 
 from hermes_contracts.access import ChatAccount
 from hermes_gateway.gateway.channels.base import ChatMessage
+from hermes_gateway.gateway.people.places import Place
 
 
 class Right(StrEnum):
@@ -38,12 +39,17 @@ class Grants:
         return cls(frozenset(account.allow_users), frozenset(account.allow_chats), account.allow_everyone, account.pairing)
 
 
-def decide_right(grants: Grants, message: ChatMessage, guest: bool | None, paired: bool | None = None) -> Right:
+def decide_right(
+    grants: Grants, message: ChatMessage, guest: bool | None, paired: bool | None = None, place: Place | None = None
+) -> Right:
     """Decide. `guest` and `paired` None: not asked yet; then ASK_IF_GUEST and ASK_IF_PAIRED may come back.
 
-    A person who is named may always, and so may one whom an admin let in by a code; a grant for a chat or for everyone
-    never reaches bots, people of other organisations and guests. A bot is given no code.
+    The Profile that has the place only takes away. A person who is named may always, and so may one whom an admin let in by
+    a code; a grant for a chat or for everyone never reaches bots, people of other organisations and guests. A bot is given
+    no code.
     """
+    if place is not None and not place.admits(message.user):
+        return Right.DENIED
     if message.user in grants.users:
         return Right.NAMED
     in_chat = message.kind == "group" and message.chat in grants.chats

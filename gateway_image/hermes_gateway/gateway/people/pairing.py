@@ -7,6 +7,8 @@ import secrets
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from hermes_contracts.access import ChatAccount
+from hermes_contracts.envelopes import Route
 from hermes_contracts.errors import ErrorCode, HermesError
 from hermes_contracts.store_api import (
     APPROVE_PAIRING,
@@ -28,7 +30,7 @@ from hermes_service.rpc import StoreClient
 
 _STORE_SECONDS = 2.0
 _FORM = re.compile(r"(approve|revoke)\s+([A-Za-z0-9_-]{1,64})")
-_CODE = re.compile(f"[{PAIRING_ALPHABET}]{{{PAIRING_CHARACTERS}}}")
+CODE = re.compile(f"[{PAIRING_ALPHABET}]{{{PAIRING_CHARACTERS}}}")
 _USAGE = "Say `/pair approve CODE`, `/pair revoke ID`, or `/pair` for who was let in."
 _NO_SUCH = "No code like this is waiting: it may be mistyped or more than an hour old. Have the person ask again."
 _LOCKED = "Too many wrong codes were given here. Nobody can be let in by a code for an hour."
@@ -54,14 +56,20 @@ class Pairing:
         request = PairedRequest(account=account_key(message), person=message.user)
         return (await self.store.call(PAIRED, request, timeout_seconds=_STORE_SECONDS)).paired
 
-    async def offer(self, message: ChatMessage) -> str:
+    async def offer(self, message: ChatMessage, account: ChatAccount) -> str:
         """Give a stranger a code; returns what he is told."""
         code = new_code()
-        request = RequestPairingRequest(account=account_key(message), person=message.user, code=code)
+        request = RequestPairingRequest(
+            account=account_key(message),
+            person=message.user,
+            code=code,
+            namespace=account.namespace,
+            profile=account.profile,
+        )
         outcome = (await self.store.call(REQUEST_PAIRING, request, timeout_seconds=_STORE_SECONDS)).outcome
         return _GIVEN.format(code=code) if outcome == "kept" else _REFUSED[outcome]
 
-    async def command(self, argument: str, message: ChatMessage) -> str:
+    async def command(self, argument: str, message: ChatMessage, route: Route) -> str:
         """Carry out `/pair` for an admin; returns what he is told."""
         account, said = account_key(message), _FORM.fullmatch(argument.strip())
         if not argument.strip():
@@ -70,15 +78,17 @@ class Pairing:
         if said is None:
             return _USAGE
         if said[1] == "approve":
-            return await self._approve(account, said[2].upper(), message.user)
-        revoke = RevokePairingRequest(account=account, person=said[2], by=message.user)
+            return await self._approve(account, said[2].upper(), message.user, route)
+        revoke = RevokePairingRequest(
+            account=account, person=said[2], by=message.user, namespace=route.namespace, profile=route.profile
+        )
         await self.store.call(REVOKE_PAIRING, revoke, timeout_seconds=_STORE_SECONDS)
         return f"`{said[2]}` is not let in by a code any more. What the account itself allows stays."
 
-    async def _approve(self, account: str, code: str, by: str) -> str:
-        if _CODE.fullmatch(code) is None:
+    async def _approve(self, account: str, code: str, by: str, route: Route) -> str:
+        if CODE.fullmatch(code) is None:
             return f"A code has {PAIRING_CHARACTERS} letters and digits. {_USAGE}"
-        request = ApprovePairingRequest(account=account, code=code, by=by)
+        request = ApprovePairingRequest(account=account, code=code, by=by, namespace=route.namespace, profile=route.profile)
         try:
             reply = await self.store.call(APPROVE_PAIRING, request, timeout_seconds=_STORE_SECONDS)
         except HermesError as error:

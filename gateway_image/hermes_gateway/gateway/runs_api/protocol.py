@@ -7,10 +7,11 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, StringConstraints
 
 from hermes_contracts.conversation import Usage
+from hermes_contracts.store_api import Approval
 from hermes_gateway.gateway.openai_api.reading import SESSION_HEADER, SESSION_KEY_HEADER
 from hermes_gateway.gateway.spending import Spending
 
-RunStatus = Literal["queued", "running", "completed", "failed", "cancelled"]
+RunStatus = Literal["queued", "running", "waiting_for_approval", "completed", "failed", "cancelled"]
 
 
 class RunRequest(BaseModel):
@@ -71,6 +72,8 @@ class Run(BaseModel):
     """The session, as `/api/sessions/{id}` names it."""
     output: str | None = None
     error: str | None = None
+    approvals: list[Approval] = []
+    """What it waits for an answer to, oldest first."""
     usage: RunUsage | None = None
 
 
@@ -128,7 +131,8 @@ FEATURES: dict[str, bool | str] = {
     "run_events_sse": True,
     "run_stop": True,
     "run_steer": True,
-    "run_approval_response": False,
+    "run_approval_response": True,
+    "approval_events": True,
     "tool_progress_events": True,
     "session_resources": True,
     "session_chat": False,
@@ -155,6 +159,7 @@ ENDPOINTS: dict[str, Endpoint] = {
         ("run_status", "GET", "/v1/runs/{run_id}"),
         ("run_events", "GET", "/v1/runs/{run_id}/events"),
         ("run_stop", "POST", "/v1/runs/{run_id}/stop"),
+        ("run_approval", "POST", "/v1/runs/{run_id}/approval"),
         ("run_steer", "POST", "/v1/runs/{run_id}/steer"),
         ("sessions", "GET", "/api/sessions"),
         ("session_create", "POST", "/api/sessions"),
@@ -162,5 +167,8 @@ ENDPOINTS: dict[str, Endpoint] = {
         ("session_delete", "DELETE", "/api/sessions/{id}"),
         ("session_messages", "GET", "/api/sessions/{id}/messages"),
         ("session_events", "GET", "/api/sessions/{id}/events"),
+        ("session_approvals", "GET", "/api/sessions/{id}/approvals"),
+        ("jobs", "GET", "/api/jobs"),
+        ("job_create", "POST", "/api/jobs"),
     )
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter, Response
 
 from hermes_gateway.gateway.openai_api.shape import CallHeadersOf
+from hermes_gateway.gateway.runs_api.approving import RunApproval, RunApproved
 from hermes_gateway.gateway.runs_api.protocol import (
     ENDPOINTS,
     FEATURES,
@@ -16,8 +17,9 @@ from hermes_gateway.gateway.runs_api.protocol import (
     Steering,
 )
 from hermes_gateway.gateway.runs_api.service import RunsService
-from hermes_gateway.gateway.web.callers import ChatCaller, IdempotencyKey, Problem, problems
+from hermes_gateway.gateway.web.callers import ChatCaller, IdempotencyKey, Problem, Trace, problems
 from hermes_gateway.gateway.web.sse import EventStream
+from hermes_service import tracing
 
 _EVENTS: Problem = {
     **problems(404, 503),
@@ -63,5 +65,10 @@ def build_router(runs: RunsService) -> APIRouter:
     async def steer_run(run_id: str, body: Steering, caller: ChatCaller, idempotency_key: IdempotencyKey = None) -> RunTold:
         """Tell a run something without ending it: the model reads it after its next tool result."""
         return await runs.steer(caller, run_id, body.text, idempotency_key)
+
+    @router.post("/runs/{run_id}/approval", responses=problems(404, 409, 503))
+    async def answer_run(run_id: str, body: RunApproval, caller: ChatCaller, traceparent: Trace = None) -> RunApproved:
+        """Answer what a run asks; the first answer counts, and saying the same again is the same answer."""
+        return await runs.approve(caller, run_id, body, tracing.accept(traceparent))
 
     return router

@@ -8,9 +8,10 @@ from contextlib import aclosing
 from dataclasses import dataclass
 
 from hermes_contracts.access import ApiKeyRecord
-from hermes_contracts.errors import HermesError
+from hermes_contracts.errors import ErrorCode, HermesError
 from hermes_contracts.names import RoutingKey
-from hermes_contracts.store_api import CommandKind, GetTurnRequest, TurnState
+from hermes_contracts.store_api import CommandKind
+from hermes_gateway.gateway.approvals.desk import AnswerDesk
 from hermes_gateway.gateway.ingest import message_for, route_to
 from hermes_gateway.gateway.openai_api import reading as chat_reading
 from hermes_gateway.gateway.openai_api.calls import CHANNEL, Call, CallHeaders, Calls, require_profile
@@ -18,8 +19,11 @@ from hermes_gateway.gateway.responses_api import reading
 from hermes_gateway.gateway.responses_api.naming import named_client_id
 from hermes_gateway.gateway.responses_api.protocol import ResponsesRequest
 from hermes_gateway.gateway.responses_api.records import ResponseRecord, ResponseRecords
-from hermes_gateway.gateway.runs_api.events import RunEvents, status_of
-from hermes_gateway.gateway.runs_api.protocol import Run, RunRequest, RunStatus, RunTold, RunUsage
+from hermes_gateway.gateway.runs_api.approving import RunApproval, RunApproved, RunQuestions
+from hermes_gateway.gateway.runs_api.events import RunEvents
+from hermes_gateway.gateway.runs_api.protocol import Run, RunRequest, RunTold, RunUsage
+from hermes_gateway.gateway.runs_api.standing import SILENCE
+from hermes_gateway.gateway.runs_api.watching import RunWatch
 from hermes_gateway.gateway.sessions_api.service import SessionsService
 from hermes_gateway.gateway.turns import Turns, answer_of_turn
 from hermes_gateway.gateway.web.errors import ApiError, from_hermes
@@ -43,12 +47,14 @@ class RunsService:
         sessions: SessionsService,
         responses: ResponseRecords,
         records: ResponseRecords,
+        desk: AnswerDesk,
     ) -> None:
         self._calls = calls
         self._turns = turns
         self._sessions = sessions
         self._responses = responses
         self._records = records
+        self._questions = RunQuestions(calls, desk)
 
     async def start(self, caller: ApiKeyRecord, request: RunRequest, headers: CallHeaders) -> StartedRun:
         """Put a run's message on the bus. Raises ApiError or HermesError; nothing is published on any 4xx."""
@@ -91,9 +97,8 @@ class RunsService:
     async def get(self, caller: ApiKeyRecord, identity: str) -> Run:
         """Return a run as it is now. Raises ApiError 404."""
         record = await self._records.find(caller, identity, "run_id")
-        turn = await self._calls.turn(_turn_of(record))
-        answer = answer_of_turn(turn)
-        status: RunStatus = ("running" if turn.found else "queued") if answer is None else status_of(answer)
+        standing = await self._questions.standing(record)
+        status, answer = standing.status, standing.answer
         return Run(
             run_id=record.id,
             status=status,
@@ -102,33 +107,45 @@ class RunsService:
             session_id=record.client_id,
             session=record.sid,
             output=answer.reply if answer is not None and status != "failed" else None,
-            error=answer.reply if answer is not None and status == "failed" else None,
-            usage=RunUsage.of(answer.usage) if answer is not None else None,
+            error=(SILENCE if standing.silenced else answer.reply) if answer is not None and status == "failed" else None,
+            approvals=list(standing.questions.waiting),
+            usage=RunUsage.of(standing.usage) if answer is not None else None,
         )
+
+    async def approve(self, caller: ApiKeyRecord, identity: str, body: RunApproval, trace: str) -> RunApproved:
+        """Take an answer to what a run asks. Raises ApiError 403, 404 or 409."""
+        record = await self._records.find(caller, identity, "run_id")
+        return await self._questions.answer(caller, record, body, trace)
 
     async def watch(self, caller: ApiKeyRecord, identity: str) -> tuple[ResponseRecord, Call]:
         """Begin to listen to a run; whoever gets the call closes it. Raises ApiError 404."""
         record = await self._records.find(caller, identity, "run_id")
-        profile = require_profile(self._calls.profiles, caller, record.model)
+        require_profile(self._calls.profiles, caller, record.model)
+        return record, await self._follow(record, record.update_id)
+
+    async def _follow(self, record: ResponseRecord, update: str) -> Call:
+        profile = self._calls.profiles.get(record.namespace, record.model)
+        if profile is None:
+            raise HermesError(ErrorCode.NOT_FOUND, f"the Profile {record.model!r} is not there any more")
         route = route_to(profile, record.owner, RoutingKey(channel=CHANNEL, account=record.owner, chat=record.client_id))
-        inbound = message_for(route, update_id=record.update_id, text="").model_copy(update={"sid": record.sid})
+        inbound = message_for(route, update_id=update, text="").model_copy(update={"sid": record.sid})
         watch = await self._turns.follow(inbound)
         try:
-            settled = answer_of_turn(await self._calls.turn(_turn_of(record)))
+            settled = answer_of_turn(await self._questions.turn(record, update))
         except BaseException:
             await watch.close()
             raise
-        return record, Call(route, inbound, watch, settled)
+        return Call(route, inbound, watch, settled)
 
     async def frames(self, record: ResponseRecord, call: Call) -> AsyncGenerator[bytes, None]:
         """Give out a run's events until it has ended."""
-        events = RunEvents(record.id)
+        watch = RunWatch(record, self._questions, self._follow, self._calls.heartbeat_seconds)
         try:
-            async with aclosing(call.frames(self._calls.heartbeat_seconds, events.of_delta, events.of_answer)) as frames:
+            async with aclosing(watch.frames(call)) as frames:
                 async for piece in frames:
                     yield piece
         except HermesError as error:
-            yield events.error(from_hermes(error).detail())
+            yield RunEvents(record.id).error(from_hermes(error).detail())
 
     async def stop(self, caller: ApiKeyRecord, identity: str, key: str | None) -> RunTold:
         """Stop a run. Raises ApiError 404, or 409 when it does not run."""
@@ -145,13 +162,13 @@ class RunsService:
     async def _running(self, caller: ApiKeyRecord, identity: str) -> ResponseRecord:
         """Return a run's record, if the turn that a session's commands reach is this run's."""
         record = await self._records.find(caller, identity, "run_id")
-        turn = await self._calls.turn(_turn_of(record))
-        if not turn.found:
-            waits = "no agent has taken this run yet; try again when its status is `running`"
-            raise ApiError(409, waits, code="run_not_active", final=True)
-        if turn.state not in (TurnState.RECEIVED, TurnState.RUNNING):
-            raise ApiError(409, "this run has ended", code="run_not_active", final=True)
-        return record
+        status = (await self._questions.standing(record)).status
+        if status == "running":
+            return record
+        waits = "no agent has taken this run yet; try again when its status is `running`"
+        asks = "this run waits for an answer: give it, or say no, with POST /v1/runs/{run_id}/approval"
+        why = {"queued": waits, "waiting_for_approval": asks}.get(status, "this run has ended")
+        raise ApiError(409, why, code="run_not_active", final=True)
 
     async def _client_id(self, caller: ApiKeyRecord, asked: ResponsesRequest, headers: CallHeaders) -> str:
         named = await named_client_id(self._calls, self._responses, caller, asked, headers.session, field="session_id")
@@ -165,9 +182,3 @@ class RunsService:
 
 def _run_id(sid: str, update_id: str) -> str:
     return "run_" + chat_reading.short_hash(f"{sid}/{update_id}")
-
-
-def _turn_of(record: ResponseRecord) -> GetTurnRequest:
-    return GetTurnRequest(
-        sid=record.sid, owner=record.owner, channel=CHANNEL, account=record.owner, update_id=record.update_id
-    )

@@ -107,12 +107,20 @@ class TranscriptEntry(BaseModel):
     turn: str
     role: Role
     parts: tuple[Part, ...]
+    undone: bool = False
+    """Taken back: the model does not see it any more."""
 
     @classmethod
     def of(cls, stored: StoredMessage) -> TranscriptEntry:
         """Show a stored message."""
         message = stored.message
-        return cls(sequence=stored.sequence, turn=stored.turn_id, role=message.role, parts=message.parts)
+        return cls(
+            sequence=stored.sequence,
+            turn=stored.turn_id,
+            role=message.role,
+            parts=message.parts,
+            undone=stored.undone,
+        )
 
 
 class TranscriptPage(BaseModel):

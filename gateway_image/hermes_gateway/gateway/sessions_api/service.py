@@ -173,11 +173,8 @@ class SessionsService:
     ) -> CommandAnswer:
         """Record a command and give the agent a while to carry it out."""
         await self.get(caller, sid)
-        update_id = secrets.token_hex(16)
-        if key is not None:
-            update_id = parse_update_id(key, "Idempotency-Key")
-            content = fingerprint("command", sid, kind, *(f"{name}={value}" for name, value in sorted(arguments.items())))
-            await self._keys.claim(caller.namespace, caller.owner, update_id, content)
+        said = (f"{name}={value}" for name, value in sorted(arguments.items()))
+        update_id = await self.update_id(caller, key, "command", sid, kind, *said)
         request = PutCommandRequest(
             sid=sid, owner=caller.owner, account=caller.owner, update_id=update_id, kind=kind, arguments=dict(arguments)
         )
@@ -190,6 +187,14 @@ class SessionsService:
                 return CommandAnswer(command_id=reply.command_id, result=reply.result)
             await asyncio.sleep(min(pause, left))
             pause = min(pause * 1.3, _LONGEST_POLL_SECONDS)
+
+    async def update_id(self, caller: ApiKeyRecord, key: str | None, *content: str) -> str:
+        """Return what a request is called: by its key, which then means this content and no other, else by chance."""
+        if key is None:
+            return secrets.token_hex(16)
+        update_id = parse_update_id(key, "Idempotency-Key")
+        await self._keys.claim(caller.namespace, caller.owner, update_id, fingerprint(*content))
+        return update_id
 
     async def delete(self, caller: ApiKeyRecord, sid: str) -> None:
         """Delete a session and all it holds."""

@@ -21,14 +21,16 @@ from hermes_contracts.errors import HermesError
 from hermes_contracts.model_api import ModelEvent, ModelRequest
 from hermes_gateway.models.providers.base import Media, relay
 from hermes_gateway.models.providers.bedrock_reader import ConverseReader
+from hermes_gateway.models.providers.bedrock_whole import events_of, wants_whole
 from hermes_gateway.models.providers.bedrock_wire import to_wire
 from hermes_gateway.models.providers.errors import ProviderError, from_exception
 from hermes_gateway.models.providers.rules import from_answer
-from hermes_gateway.models.providers.shapes import Json
+from hermes_gateway.models.providers.shapes import Json, mapping
 from hermes_gateway.models.target import ApiKey, AwsKeys, Credential, Target
 
 SERVICE = "bedrock"
 _MAX_ERROR_BYTES = 64 * 1024
+_MAX_ANSWER_BYTES = 8 * 1024 * 1024
 
 
 class BedrockProvider:
@@ -41,11 +43,15 @@ class BedrockProvider:
         """Yield events of one call. Raises ProviderError."""
         reader = ConverseReader(target.model, target.origin)
         try:
-            response = await self._http.send(self._request(to_wire(request, target, media), target), stream=True)
+            body = to_wire(request, target, media)
+            response = await self._http.send(self._request(body, target, "converse-stream"), stream=True)
             try:
-                if response.status_code != 200:
-                    raise await _refusal(response, secrets_of(target.credential))
                 upstream = _events(response, secrets_of(target.credential))
+                if response.status_code != 200:
+                    kind, text = await _refused(response)
+                    if not wants_whole(response.status_code, f"{kind} {text}"):
+                        raise _refusal(response, kind, text, target)
+                    upstream = self._whole(body, target)
                 async with aclosing(upstream), aclosing(relay(upstream, reader)) as events:
                     async for event in events:
                         yield event
@@ -56,8 +62,19 @@ class BedrockProvider:
         except (httpx2.HTTPError, httpx2.StreamError, HermesError, ParserError, ValueError, TypeError, OSError) as error:
             raise from_exception(error) from error
 
-    def _request(self, body: Json, target: Target) -> httpx2.Request:
-        url = f"{target.base_url.rstrip('/')}/model/{quote(target.model, safe='-._~')}/converse-stream"
+    async def _whole(self, body: Json, target: Target) -> AsyncGenerator[Mapping[str, object], None]:
+        """Yield the events of a call that is not streamed. Raises ProviderError."""
+        response = await self._http.send(self._request(body, target, "converse"), stream=True)
+        try:
+            if response.status_code != 200:
+                raise _refusal(response, *await _refused(response), target)
+            for event in events_of(mapping(json.loads(await _read(response, _MAX_ANSWER_BYTES)))):
+                yield event
+        finally:
+            await response.aclose()
+
+    def _request(self, body: Json, target: Target, call: str) -> httpx2.Request:
+        url = f"{target.base_url.rstrip('/')}/model/{quote(target.model, safe='-._~')}/{call}"
         data = json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
         signed = AWSRequest("POST", url, headers={"Content-Type": "application/json"}, data=data)
         _sign(signed, target.credential)
@@ -98,17 +115,27 @@ async def _events(response: httpx2.Response, secrets: list[str]) -> AsyncGenerat
             raise from_answer(200, f"{kind} {text}", {}, quote=text, secrets=secrets)
 
 
-async def _refusal(response: httpx2.Response, secrets: list[str]) -> ProviderError:
+async def _read(response: httpx2.Response, limit: int) -> bytes:
+    """Return a body, or its start when it is longer than `limit` bytes."""
     data = b""
     async for part in response.aiter_bytes():
         data += part
-        if len(data) > _MAX_ERROR_BYTES:
+        if len(data) > limit:
             break
+    return data
+
+
+async def _refused(response: httpx2.Response) -> tuple[str, str]:
+    """Return the kind and the message of an error answer."""
     try:
-        body = json.loads(data)
+        body = json.loads(await _read(response, _MAX_ERROR_BYTES))
     except ValueError:
         body = {}
     told = body if isinstance(body, dict) else {}
     kind = (response.headers.get("x-amzn-errortype") or str(told.get("__type") or "")).partition(":")[0]
-    text = str(told.get("message") or told.get("Message") or "")
+    return kind, str(told.get("message") or told.get("Message") or "")
+
+
+def _refusal(response: httpx2.Response, kind: str, text: str, target: Target) -> ProviderError:
+    secrets = secrets_of(target.credential)
     return from_answer(response.status_code, f"{kind} {text}", response.headers, quote=text, secrets=secrets)

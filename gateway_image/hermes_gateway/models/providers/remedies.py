@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from hermes_contracts.conversation import ImagePart, Message, Part, ReasoningPart, TextPart, ToolSpec
@@ -11,6 +11,7 @@ from hermes_gateway.models.providers.errors import ProviderError, Remedy
 from hermes_gateway.models.target import Target
 
 IMAGE_LEFT_OUT = "[A picture was here. The model cannot see it.]"
+IMAGE_DESCRIBED = "[A picture was here. Another model describes it so: {words}]"
 OUTPUT_SLACK_TOKENS = 64
 _SMALLEST_ANSWER = 256
 _FALLBACK_ANSWER = 4096
@@ -46,9 +47,17 @@ def without_reasoning(request: ModelRequest) -> ModelRequest:
     return _mapped(request, lambda part: None if isinstance(part, ReasoningPart) else part)
 
 
-def without_images(request: ModelRequest) -> ModelRequest:
-    """Return the request with a sentence in each picture's place."""
-    return _mapped(request, lambda part: TextPart(text=IMAGE_LEFT_OUT) if isinstance(part, ImagePart) else part)
+def without_images(request: ModelRequest, descriptions: Mapping[str, str] | None = None) -> ModelRequest:
+    """Return the request with a picture's description in its place, or a sentence where it has none."""
+    known = descriptions or {}
+
+    def change(part: Part) -> Part:
+        if not isinstance(part, ImagePart):
+            return part
+        words = known.get(part.media_id)
+        return TextPart(text=IMAGE_LEFT_OUT if words is None else IMAGE_DESCRIBED.format(words=words))
+
+    return _mapped(request, change)
 
 
 def without_patterns(request: ModelRequest) -> ModelRequest:

@@ -12,7 +12,9 @@ from hermes_gateway.models.providers.shapes import Json
 
 _VERSION = re.compile(r"claude-[a-z]+-(\d{1,2})(?:-(\d{1,2}))?(?!\d)")
 _ADAPTIVE = (4, 6)
-_BUDGETS: dict[str, int] = {"Minimal": 1024, "Low": 4000, "Medium": 8000, "High": 16_000}
+_BUDGETS: dict[str, int] = {
+    "Minimal": 1024, "Low": 4000, "Medium": 8000, "High": 16_000, "XHigh": 32_000, "Max": 64_000
+}  # fmt: skip
 """Tokens."""
 _SMALLEST_BUDGET = 1024
 

@@ -10,7 +10,6 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
-from urllib.parse import urlsplit
 
 import aiohttp
 import structlog
@@ -21,9 +20,9 @@ from slack_sdk.web.async_slack_response import AsyncSlackResponse
 from hermes_contracts.access import SlackAccount
 from hermes_contracts.envelopes import Choice, Target
 from hermes_contracts.errors import ErrorCode, HermesError
-from hermes_contracts.store_api import MAX_MEDIA_BYTES
-from hermes_gateway.gateway.channels.base import Attachment, Capabilities, ChatMessage
+from hermes_gateway.gateway.channels.base import Attachment, Capabilities, ChatMessage, FileToSend
 from hermes_gateway.gateway.channels.slack.blocks import blocks_of
+from hermes_gateway.gateway.channels.slack.files import fetch_file, find_file, upload_file
 from hermes_gateway.gateway.channels.slack.mrkdwn import render_mrkdwn
 from hermes_gateway.gateway.channels.slack.reading import CHANNEL
 from hermes_gateway.gateway.delivery.backoff import Verdict, parse_retry_after
@@ -105,39 +104,48 @@ class SlackChannel:
 
     async def find(self, place: Target, delivery_id: str) -> Verdict:
         """Look through the last day of the thread, or of the chat. An app without the right to read finds nothing."""
+        verdict, messages = await self._look_back(place, lambda message: _delivery_of(message) == delivery_id)
+        if verdict.outcome != "delivered":
+            return verdict
+        found = next((message for message in messages if _delivery_of(message) == delivery_id), None)
+        if found is None:
+            return Verdict("failed", "no such message")
+        return Verdict("delivered", platform_message_id=str(found.get("ts", "")))
+
+    async def send_file(self, place: Target, sent: FileToSend) -> Verdict:
+        """Upload a file and show it in the chat or thread."""
+        account = self.account(place.account)
+        if account is None:
+            return Verdict("failed", f"the Slack account {place.account[:64]} is not configured any more")
+        return await upload_file(self._write, self._connections(), account, place, sent)
+
+    async def find_file(self, place: Target, sent: FileToSend) -> Verdict:
+        """Look for the file behind its answer's first part."""
+        verdict, messages = await self._look_back(place, lambda _: False)
+        return find_file(messages, sent, _delivery_of) if verdict.outcome == "delivered" else verdict
+
+    async def _look_back(self, place: Target, enough: Callable[[Any], bool]) -> tuple[Verdict, list[dict[str, Any]]]:
+        """Return the last day's messages, as many pages of them as are allowed, up to the page that is enough."""
         oldest, cursor = f"{time.time() - _LOOK_BACK_SECONDS:.6f}", ""
+        messages: list[dict[str, Any]] = []
         for _ in range(_PAGES):
             page: dict[str, Any] = {}
             verdict = await self._write(place, partial(_read_page, place, oldest, cursor, page))
             if verdict.outcome != "delivered":
-                return verdict
-            for message in page.get("messages", []):
-                if _delivery_of(message) == delivery_id:
-                    return Verdict("delivered", platform_message_id=str(message.get("ts", "")))
+                return verdict, []
+            found = [message for message in page.get("messages", []) if isinstance(message, dict)]
+            messages += found
             cursor = str((page.get("response_metadata") or {}).get("next_cursor") or "")
-            if not cursor:
+            if not cursor or any(map(enough, found)):
                 break
-        return Verdict("failed", "no such message")
+        return Verdict("delivered"), messages
 
     async def fetch(self, message: ChatMessage, attachment: Attachment) -> bytes:
-        """Fetch a file with the bot's token, which goes to Slack's own hosts only."""
+        """Fetch a file with the bot's token."""
         account = self.account(message.account)
-        if account is None or not _is_slacks(attachment.handle, account.api_url):
-            raise HermesError(ErrorCode.INVALID, "Slack names no address of its own for it")
-        headers = {"Authorization": f"Bearer {account.bot_token}"}
-        try:
-            async with self._connections().get(attachment.handle, headers=headers, allow_redirects=False) as response:
-                if response.status != 200:
-                    # Without the right files:read Slack leads to its own front page.
-                    raise HermesError(ErrorCode.UNAVAILABLE, f"Slack answered {response.status}")
-                data = await response.content.read(MAX_MEDIA_BYTES + 1)
-                while len(data) <= MAX_MEDIA_BYTES and (more := await response.content.read(MAX_MEDIA_BYTES)):
-                    data += more
-        except (aiohttp.ClientError, OSError) as error:
-            raise HermesError(ErrorCode.UNAVAILABLE, "the connection to Slack failed") from error
-        if len(data) > MAX_MEDIA_BYTES:
-            raise HermesError(ErrorCode.TOO_LARGE, "too large")
-        return data
+        if account is None:
+            raise HermesError(ErrorCode.NOT_FOUND, "the account is not configured any more")
+        return await fetch_file(self._connections(), account, attachment.handle)
 
     async def typing(self, place: Target) -> None:
         """Do nothing: Slack has no such sign for bots."""
@@ -213,15 +221,6 @@ async def _read_page(
         answer = await client.conversations_history(**common)
     page.update(answer.data if isinstance(answer.data, dict) else {})
     return answer
-
-
-def _is_slacks(address: str, api_url: str) -> bool:
-    """Tell whether an address is one that Slack serves files from, or the configured API's own."""
-    url, api = urlsplit(address), urlsplit(api_url)
-    if (url.scheme, url.netloc) == (api.scheme, api.netloc):
-        return True
-    host = url.hostname or ""
-    return url.scheme == "https" and (host == "slack.com" or host.endswith((".slack.com", ".slack-files.com")))
 
 
 def judge(error: SlackApiError) -> Verdict:

@@ -15,6 +15,7 @@ from starlette.routing import Route as HttpRoute
 
 from hermes_contracts.access import SlackAccount
 from hermes_contracts.errors import HermesError
+from hermes_gateway.gateway import metrics
 from hermes_gateway.gateway.channels.raw import Refused
 from hermes_gateway.gateway.channels.slack.events import SlackEvents
 from hermes_gateway.gateway.web.errors import ApiError
@@ -71,6 +72,7 @@ class SlackDoor:
             self._now,
         )
         if problem is not None:
+            metrics.SIGNATURES_REFUSED.labels("slack").inc()
             raise ApiError(401, problem, code="invalid_signature")
         return account, body
 

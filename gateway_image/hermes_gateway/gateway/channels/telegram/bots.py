@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any
 
-from telegram import Bot, BotCommand, InlineKeyboardButton, InlineKeyboardMarkup, LinkPreviewOptions
+from telegram import Bot, BotCommand, InlineKeyboardButton, InlineKeyboardMarkup, InputFile, LinkPreviewOptions, WebhookInfo
 from telegram.error import (
     BadRequest,
     ChatMigrated,
@@ -23,6 +23,7 @@ from hermes_contracts.access import TelegramAccount
 from hermes_contracts.envelopes import Choice, Target
 from hermes_contracts.errors import ErrorCode, HermesError
 from hermes_contracts.store_api import MAX_MEDIA_BYTES
+from hermes_gateway.gateway.channels.base import FileToSend
 from hermes_gateway.gateway.channels.telegram.markdown_v2 import without_escapes
 from hermes_gateway.gateway.channels.telegram.reading import UPDATES, Me
 from hermes_gateway.gateway.delivery.backoff import Verdict
@@ -32,6 +33,8 @@ MAX_CHARACTERS = 4_096
 _UNREADABLE = "can't parse entities"
 _TOO_LONG = "message is too long"
 _UNCHANGED = "message is not modified"
+_PICTURES = frozenset({"image/png", "image/jpeg", "image/webp"})
+_NO_PICTURE = ("photo_invalid_dimensions", "image_process_failed", "photo_ext_invalid", "too big for a photo")
 _MAX_RETRY_AFTER_SECONDS = 900.0
 
 
@@ -112,6 +115,24 @@ class TelegramBot:
         verdict = await self._write(place, lambda chat: self._bot.delete_message(chat, int(message_id)))
         return Verdict("delivered") if "to delete not found" in verdict.error else verdict
 
+    async def send_file(self, place: Target, sent: FileToSend) -> Verdict:
+        """Post a file; a picture as one, unless Telegram does not take it so."""
+        thread = int(place.thread) if place.thread else None
+        file = InputFile(sent.data, filename=sent.file.name)
+        caption = sent.file.caption or None
+        if sent.file.media_type in _PICTURES:
+            verdict = await self._write(
+                place, lambda chat: self._bot.send_photo(chat, file, caption=caption, message_thread_id=thread)
+            )
+            if not any(words in verdict.error for words in _NO_PICTURE):
+                return verdict
+        return await self._write(
+            place,
+            lambda chat: self._bot.send_document(
+                chat, file, caption=caption, message_thread_id=thread, disable_content_type_detection=True
+            ),
+        )
+
     async def typing(self, place: Target) -> None:
         """Show for five seconds that somebody writes."""
         thread = int(place.thread) if place.thread else None
@@ -130,6 +151,10 @@ class TelegramBot:
             return bytes(await file.download_as_bytearray())
         except TelegramError as error:
             raise HermesError(ErrorCode.UNAVAILABLE, judge(error).error) from error
+
+    async def posting(self) -> WebhookInfo:
+        """Return where Telegram posts updates, and how that went. Raises TelegramError."""
+        return await self._bot.get_webhook_info()
 
     async def listen_at(self, url: str, secret: str) -> None:
         """Have Telegram post updates to an address. Raises TelegramError."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from hermes_contracts.access import TelegramAccount
 from hermes_contracts.envelopes import Choice, Target
 from hermes_contracts.errors import ErrorCode, HermesError
-from hermes_gateway.gateway.channels.base import Attachment, Capabilities, ChatMessage
+from hermes_gateway.gateway.channels.base import Attachment, Capabilities, ChatMessage, FileToSend
 from hermes_gateway.gateway.channels.telegram.markdown_v2 import render_markdown_v2
 from hermes_gateway.gateway.channels.telegram.reading import CHANNEL
 from hermes_gateway.gateway.delivery.backoff import Verdict
@@ -79,6 +79,15 @@ class TelegramChannel:
         """Find nothing: a bot cannot read what it has written."""
         del place, delivery_id
         return Verdict("failed", "Telegram shows no history to bots")
+
+    async def send_file(self, place: Target, sent: FileToSend) -> Verdict:
+        """Post a file, a picture as one."""
+        bot = self._bot_at(place)
+        return await bot.send_file(place, sent) if bot is not None else _gone(place)
+
+    async def find_file(self, place: Target, sent: FileToSend) -> Verdict:
+        """Find nothing: a bot cannot read what it has written."""
+        return await self.find(place, sent.delivery_id)
 
     async def fetch(self, message: ChatMessage, attachment: Attachment) -> bytes:
         """Fetch a file; Telegram gives bots those of at most 20 MB."""

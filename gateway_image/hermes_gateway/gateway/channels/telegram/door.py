@@ -12,6 +12,7 @@ from starlette.responses import Response
 from starlette.routing import Route as HttpRoute
 
 from hermes_contracts.errors import HermesError
+from hermes_gateway.gateway import metrics
 from hermes_gateway.gateway.channels.telegram.channel import Accounts
 from hermes_gateway.gateway.channels.telegram.updates import TelegramUpdates
 from hermes_gateway.gateway.web.errors import ApiError
@@ -43,6 +44,7 @@ class TelegramDoor:
             raise ApiError(404, "no such Telegram account", code="not_found")
         given = request.headers.get(SECRET, "")
         if not hmac.compare_digest(given.encode(), account.secret_token.encode()):
+            metrics.SIGNATURES_REFUSED.labels("telegram").inc()
             raise ApiError(401, f"{SECRET} is missing or wrong", code="invalid_signature")
         try:
             update = json.loads(await request.body())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 
-from hermes_agent.prompt.patterns import INVISIBLE, PATTERNS, SELECTORS, TAGS, Scope
+from hermes_contracts.injection.patterns import INVISIBLE, PATTERNS, SELECTORS, TAGS, Scope
 
 WINDOW_CHARACTERS = 65_536
 """Text searched at once; longer text is searched in overlapping pieces, so that nothing enters a prompt unsearched."""

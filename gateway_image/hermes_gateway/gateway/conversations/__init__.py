@@ -1,0 +1,1 @@
+"""What people do with whole conversations, in chats and over the API alike."""
