@@ -133,7 +133,7 @@ async def test_stop_ends_the_program_and_its_commands_within_a_second(scene: Cod
 
 @pytest.mark.parametrize("answers", [True, False])
 async def test_a_stop_while_a_step_is_written_leaves_no_step_in_doubt(scene: CodexScene, answers: bool) -> None:
-    scripted(scene, {"wait": runs("sleep 60")})
+    scripted(scene, {"wait": runs("sleep 60")}).hook = lambda _when: scene.answers.clear()
     stop = StopSignal()
 
     def begun() -> bool:
@@ -142,8 +142,6 @@ async def test_a_stop_while_a_step_is_written_leaves_no_step_in_doubt(scene: Cod
         )
 
     running = asyncio.ensure_future(scene.send("wait", stop=stop))
-    await until(lambda: bool(scene.model.requests))
-    scene.answers.clear()
     await until(begun)
     stop.set(StopReason.USER)
     if answers:
