@@ -7,7 +7,7 @@ import uuid
 import pytest
 
 from hermes_contracts.names import LABEL_POOL, LABEL_SID
-from release.kubectl import Object, apply, get, get_all, until
+from release.kubectl import Object, apply, get, get_all, kubectl, until
 from tests.e2e.framework.installation import profile
 from tests.e2e.framework.node import kill_container
 from tests.e2e.framework.person import Person
@@ -23,12 +23,21 @@ async def _waiting(namespace: str) -> list[Object]:
     return [pod for pod in pods if "deletionTimestamp" not in pod["metadata"]]
 
 
+def _runs(pod: Object) -> bool:
+    return any(one["name"] == "agent" and one.get("started") for one in pod["status"].get("containerStatuses", []))
+
+
 async def _one_waits(namespace: str) -> str:
+    """Wait until one pod waits and has said so on the bus: the Profile's count may be of a pod that was claimed since."""
+
     async def ready() -> str:
         body = await get("profile", "default", namespace)
         pods = await _waiting(namespace)
         said = bool(body and body.get("status", {}).get("warmPods"))
-        return str(pods[0]["metadata"]["name"]) if said and len(pods) == 1 else ""
+        if not said or len(pods) != 1 or not _runs(pods[0]):
+            return ""
+        name = str(pods[0]["metadata"]["name"])
+        return name if "waiting.ready" in await kubectl("logs", name, "-c", "agent", "-n", namespace) else ""
 
     return str(await until("one pod to wait", ready, deadline_seconds=120))
 
