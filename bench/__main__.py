@@ -15,7 +15,7 @@ HERE = Path(__file__).parent
 RESULTS = HERE / "results"
 README = HERE.parent / "README.md"
 BEGIN, END = "<!-- bench:begin -->", "<!-- bench:end -->"
-_NOT_MEASUREMENTS = {"__init__", "__main__", "report", "targets"}
+_NOT_MEASUREMENTS = {"__init__", "__main__", "report", "taken_up", "targets"}
 
 
 def scripts() -> list[str]:
