@@ -82,10 +82,8 @@ def _findings(observed: Observed, facts: StatusFacts) -> list[Finding]:
         Finding("Hibernated", asleep, facts.state.value, "" if not asleep else _asleep_message(facts.state)),
         _bus(observed),
     ]
-    if pod is not None and isinstance(observed.profile, ProfileVerdict):
-        without_asking = unasked(observed.profile.spec.approvals)
-        if without_asking is not None:
-            result.append(without_asking)
+    if pod is not None:
+        result += _unasked(observed)
     if pod is not None and found is not None:
         result.append(_pod_ready(found))
         if found.unscheduled is not None:
@@ -111,6 +109,16 @@ def _findings(observed: Observed, facts: StatusFacts) -> list[Finding]:
         text = f"{observed.dead_letters} messages were given up and wait among the dead letters"
         result.append(Finding("DeadLetter", True, "MessagesGivenUp", text))
     return result
+
+
+def _unasked(observed: Observed) -> list[Finding]:
+    """Say that nobody is asked before commands; what was said stays while the Profile is not known yet."""
+    profile = observed.profile
+    if isinstance(profile, ProfileVerdict):
+        found = unasked(profile.spec.approvals)
+        return [] if found is None else [found]
+    said = [one for one in observed.session.status.conditions if one.type == "CommandsUnasked"]
+    return [Finding(one.type, one.status == "True", one.reason, one.message) for one in said]
 
 
 def _asleep_message(state: State) -> str:

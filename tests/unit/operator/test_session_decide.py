@@ -236,6 +236,22 @@ def test_nothing_is_written_again_when_nothing_changed(name: str) -> None:
     assert not [a for a in again.actions if isinstance(a, Start | Stop)]
 
 
+AWAKE_STATES = [name for name, (_, _, said) in STATES.items() if said in ("Ready", "Busy", "Draining", "Starting")]
+
+
+@pytest.mark.parametrize("field", ["summary", "profile"])
+@pytest.mark.parametrize("name", AWAKE_STATES)
+def test_what_is_not_known_yet_changes_nothing_that_was_said(name: str, field: str) -> None:
+    """As after a change of operators: a restart writes nothing."""
+    state = STATES[name][0]
+    plan = decide(state, NOW)
+    assert plan.status is not None
+    settled = replace(state, session=replace(state.session, status=plan.status))
+    again = decide(replace(settled, **{field: Unknown("nobody has looked yet")}), NOW + 1)
+    if again.status is not None and again.status.state == plan.status.state:
+        assert not worth_writing(plan.status, again.status, NOW, NOW + 1)
+
+
 @pytest.mark.parametrize("field", ["pods", "pending", "summary", "profile"])
 @pytest.mark.parametrize("name", STATES)
 def test_what_is_unknown_ends_nothing(name: str, field: str) -> None:
