@@ -27,13 +27,21 @@ from hermes_gateway.store.rules import FoundMedium, PageWrite, decide_page
 from hermes_gateway.store.writes import LOCK_SESSION
 from hermes_service.rpc import Caller
 
-MAX_SESSION_BYTES = 256 * 1024 * 1024
-"""Most bytes of pictures in one session."""
+MAX_PICTURE_BYTES = 256 * 1024 * 1024
+"""Most bytes in one session of what people sent."""
+MAX_SESSION_BYTES = 512 * 1024 * 1024
+"""Most bytes of that and of what the agent sends, together: an agent that sends much keeps nobody's pictures out."""
 
 # A picture may come before its session has a row, so there may be no row to lock.
 _LOCK = "select pg_advisory_xact_lock(hashtextextended(%s, 2))"
 _FIND = "select media_type, total, received from media where sid = %s and media_id = %s"
-_BYTES = "select coalesce(sum(total), 0)::bigint as bytes from media where sid = %s and media_id <> %s"
+_BYTES = """
+select coalesce(sum(total), 0)::bigint as bytes,
+    coalesce(sum(total) filter (where not exists (
+        select from files where files.sid = media.sid and files.media_id = media.media_id
+    )), 0)::bigint as pictures
+from media where sid = %s and media_id <> %s
+"""
 _PAGES = "select data from media_pages where sid = %s and media_id = %s order by starts"
 _BEGIN = """
 insert into media (sid, media_id, media_type, total, received) values (%s, %s, %s, %s, 0)
@@ -76,7 +84,10 @@ class Media:
                 await transaction.commit()
                 return True
             if write is PageWrite.BEGIN:
-                rules.require_room(others[0]["bytes"], request.total, MAX_SESSION_BYTES)
+                if caller.role == "agent":
+                    rules.require_room(others[0]["bytes"], request.total, MAX_SESSION_BYTES)
+                else:
+                    rules.require_room(others[0]["pictures"], request.total, MAX_PICTURE_BYTES)
             if request.offset + len(data) == request.total:
                 before = await transaction.ask((_PAGES, place)) if write is PageWrite.NEXT else [[]]
                 if media_id(b"".join([*(row["data"] for row in before[0]), data])) != request.media_id:

@@ -201,7 +201,7 @@ def require_room(taken: int, more: int, limit: int) -> None:
     if taken + more > limit:
         raise HermesError(
             ErrorCode.TOO_LARGE,
-            f"put_media: the session holds {taken} bytes of pictures and files and may hold {limit}: start a new session",
+            f"put_media: no room for more: the session holds {taken} bytes of pictures and files and may hold {limit}",
         )
 
 

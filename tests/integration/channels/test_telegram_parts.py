@@ -51,6 +51,32 @@ async def test_no_part_is_taken_off_the_list_before_all_are_on_disk(bot: Telegra
     assert bot.script.inbound[0].text == f"{LONG}\nthe end"
 
 
+async def test_what_can_never_be_taken_is_told_and_keeps_nobody_else_waiting(tmp_path: Path, telegram: FakeTelegram) -> None:
+    async with telegram_world(tmp_path, telegram, profiles=["ops"]) as bot:
+        await bot.world.profile("ops")
+        anna, ben = bot.person(ANNA), bot.person(BEN)
+
+        async def chosen() -> bool:
+            await ben.direct("/profile ops")
+            heard = len(telegram.texts(BEN))
+            await until(lambda: len(telegram.texts(BEN)) > heard, 20)
+            return "you talk to `ops`" in telegram.texts(BEN)[-1]
+
+        for _ in range(50):
+            if await chosen():
+                break
+        await bot.world.profile("ops", ready=False)
+        telegram.files["F1"] = PICTURE
+        bot.script.media_full = True
+        await anna.direct("", caption="look", photo=[{"file_id": "F1"}])
+        await until(lambda: "no room for more" in "".join(telegram.texts(ANNA)), 20)
+        await ben.direct("to ops")
+        await anna.direct("and I?")
+        await until(lambda: [i.text for i in bot.script.inbound][-1:] == ["and I?"], 30)
+        await until(lambda: "`/profile helper` leads back" in telegram.texts(BEN)[-1], 20)
+        assert not [i for i in bot.script.inbound if i.text == "to ops"]
+
+
 @pytest.fixture
 async def posting(tmp_path: Path, telegram: FakeTelegram) -> AsyncIterator[TelegramWorld]:
     async with telegram_world(tmp_path, telegram) as found:

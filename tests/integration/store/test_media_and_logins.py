@@ -30,7 +30,7 @@ from hermes_contracts.store_api import (
     PutMediaRequest,
     SidRequest,
 )  # fmt: skip
-from hermes_gateway.store.media import MAX_SESSION_BYTES
+from hermes_gateway.store.media import MAX_PICTURE_BYTES
 from hermes_service.rpc import StoreClient
 from tests.integration.store.harness import World, awake, new_session
 
@@ -138,7 +138,7 @@ async def test_bytes_that_are_not_the_ids_are_forgotten(world: World) -> None:
 async def test_a_session_has_room_for_so_many_bytes(world: World) -> None:
     session = new_session()
     gateway = await world.service(Role.GATEWAY)
-    full = MAX_SESSION_BYTES // MAX_MEDIA_BYTES
+    full = MAX_PICTURE_BYTES // MAX_MEDIA_BYTES
     world.rows_change(
         "insert into media select %s, 'm' || lpad(chr(96 + n), 25, 'a'), 'image/png', %s, %s "
         "from generate_series(1, %s) n",
@@ -147,7 +147,7 @@ async def test_a_session_has_room_for_so_many_bytes(world: World) -> None:
     with pytest.raises(HermesError) as caught:
         await gateway.call(PUT_MEDIA, pages(session.sid, b"one more")[0])
     assert caught.value.code is ErrorCode.TOO_LARGE
-    assert str(MAX_SESSION_BYTES) in caught.value.message
+    assert str(MAX_PICTURE_BYTES) in caught.value.message
     await gateway.call(PUT_MEDIA, pages(new_session().sid, b"one more")[0])
 
 

@@ -11,7 +11,7 @@ import structlog
 
 from hermes_contracts import names
 from hermes_contracts.conversation import ImagePart, picture_type
-from hermes_contracts.errors import HermesError
+from hermes_contracts.errors import ErrorCode, HermesError
 from hermes_contracts.store_api import MAX_MEDIA_BYTES
 from hermes_gateway.gateway.channels.base import Attachment, ChatChannel, ChatMessage
 from hermes_gateway.gateway.pictures import MAX_PICTURES, Picture, store_pictures
@@ -50,7 +50,13 @@ async def read_attachments(channel: ChatChannel, store: StoreClient, sid: str, m
             missing.append(f"{attachment.name} (a recording, which nobody here can listen to: write what it says)")
         else:
             missing.append(f"{attachment.name} (neither a picture nor a text of at most {MAX_INLINE_BYTES // 1024} KiB)")
-    images = await store_pictures(store, sid, pictures)
+    try:
+        images = await store_pictures(store, sid, pictures)
+    except HermesError as error:
+        if error.code is not ErrorCode.TOO_LARGE:
+            raise
+        images = ()
+        missing.append(f"{len(pictures)} of the pictures (so many were sent before that there is no room for more)")
     if missing:
         texts.append(f"Files came with this message that you cannot see: {', '.join(missing)}.")
     remark = f"I cannot see everything you sent: {', '.join(missing)}." if missing else ""

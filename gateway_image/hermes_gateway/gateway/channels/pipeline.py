@@ -37,6 +37,7 @@ _STRANGER_SECONDS = 3600.0
 _CODE_SECONDS = 600.0
 """After that a stranger may ask for another code."""
 _REMEMBERED = 10_000
+_LATER = frozenset({ErrorCode.UNAVAILABLE, ErrorCode.TIMEOUT})
 _COMES = "Noted. The answer comes here."
 _EMPTY = "Write what you want me to do behind my name. `/help` shows what else you can say."
 
@@ -85,7 +86,20 @@ class Pipeline:
                 task.add_done_callback(lambda _: slots.release())
 
     async def take(self, message: ChatMessage, account: ChatAccount, traceparent: str) -> None:
-        """Take a message. Raises HermesError when it is not taken: the platform sends it again."""
+        """Take a message. Raises HermesError when it is not taken: the platform sends it again.
+
+        What would fail again in the same way counts as taken, and the person is told: one person's message must not keep
+        back those of all who write to the same bot.
+        """
+        try:
+            await self._take(message, account, traceparent)
+        except HermesError as error:
+            if error.retryable or error.code in _LATER:
+                raise
+            log.warning("pipeline.refused", channel=message.channel, account=account.name, code=error.code.value)
+            self._aside(message, f"I could not take that: {error.message}.")
+
+    async def _take(self, message: ChatMessage, account: ChatAccount, traceparent: str) -> None:
         place = self._place(message, account)
         if not await self._may(message, account, place):
             await self._tell_stranger(message, account, place)
@@ -168,6 +182,10 @@ class Pipeline:
         profile = self._profiles.get(account.namespace, name)
         if profile is None or not profile.ready:
             why = "is not ready" if profile is not None else "is not known (yet)"
+            if name != account.profile:
+                # The account's other people need not wait for it.
+                back = f"`/profile {may[0]}` leads back" if may[0] != name else "try again later"
+                raise HermesError(ErrorCode.CONFLICT, f"the agent `{name}` {why}; {back}")
             raise HermesError(
                 ErrorCode.UNAVAILABLE,
                 f"the Profile {name} of this account {why}",
