@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from hermes_contracts.store_api import (
     ConfirmLinkReply,
     ConfirmLinkRequest,
-    Empty,
     Link,
     LinkedPerson,
     Links,
@@ -54,9 +53,11 @@ with gone as (
     delete from person_links where namespace = %(namespace)s and (account = %(account)s and person = %(person)s
         or to_account = %(account)s and to_person = %(person)s)
     returning account, person, to_owner
+), noted as (
+    insert into people_audit (account, actor, action, person, namespace, profile, detail)
+    select account, %(person)s, 'unlinked', person, %(namespace)s, %(profile)s, to_owner from gone order by account, person
 )
-insert into people_audit (account, actor, action, person, namespace, profile, detail)
-select account, %(person)s, 'unlinked', person, %(namespace)s, %(profile)s, to_owner from gone order by account, person
+select account, person from gone order by account, person
 """
 _FAILURES = """
 select failures from link_failures where namespace = %s and account = %s and person = %s
@@ -149,13 +150,16 @@ class LinkBook:
 
         return await self.database.run(_scope(request.namespace), work)
 
-    async def unlink(self, _: Caller, request: LinksRequest) -> Empty:
-        """End a person's link, or the links of all who are reached as him. Harmless when there is none."""
+    async def unlink(self, _: Caller, request: LinksRequest) -> Links:
+        """End a person's link, or the links of all who are reached as him; returns these. Harmless when there is none."""
         values = request.model_dump(include={"namespace", "account", "person", "profile"})
 
-        async def work(transaction: Transaction) -> Empty:
-            await transaction.commit((_LOCK, (request.namespace,)), (_PART, values))
-            return Empty()
+        async def work(transaction: Transaction) -> Links:
+            _, gone = await transaction.commit((_LOCK, (request.namespace,)), (_PART, values))
+            parted = (LinkedPerson(account=row["account"], person=row["person"]) for row in gone)
+            return Links(
+                others=tuple(one for one in parted if (one.account, one.person) != (request.account, request.person))
+            )
 
         return await self.database.run(_scope(request.namespace), work)
 

@@ -253,7 +253,7 @@ LIST_PAIRINGS = _method("list_pairings", PairingsRequest, Pairings, "gateway")
 REQUEST_LINK = _method("request_link", RequestLinkRequest, RequestLinkReply, "gateway")
 CONFIRM_LINK = _method("confirm_link", ConfirmLinkRequest, ConfirmLinkReply, "gateway")
 LINKS = _method("links", LinksRequest, Links, "gateway")
-UNLINK = _method("unlink", LinksRequest, Empty, "gateway")
+UNLINK = _method("unlink", LinksRequest, Links, "gateway")
 PEOPLE_RECORD = _method("people_record", PeopleRecordRequest, PeopleRecord, "gateway")
 
 PUT_MEDIA = _method("put_media", PutMediaRequest, Empty, "gateway", "agent")

@@ -7,11 +7,12 @@ it and a store that is away must not keep messages out; saying the command again
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 
 import structlog
 from nats.errors import Error as NatsError
 from nats.js import JetStreamContext
-from nats.js.errors import KeyNotFoundError
+from nats.js.errors import KeyNotFoundError, KeyWrongLastSequenceError
 from nats.js.kv import KeyValue
 from pydantic import ValidationError
 
@@ -26,7 +27,7 @@ from hermes_contracts.store_api import (
     UNLINK,
     ConfirmLinkRequest,
     Link,
-    Links,
+    LinkedPerson,
     LinksRequest,
     RequestLinkRequest,
 )  # fmt: skip
@@ -38,6 +39,8 @@ from hermes_service.rpc import StoreClient
 log = structlog.get_logger()
 
 _STORE_SECONDS = 2.0
+_NONE = b""
+"""What a copy says of somebody who is reached as himself."""
 _GIVEN = (
     "Say `/link {code}` to me in the other chat, within ten minutes. From then on you are `{owner}` there, too: one agent, "
     "the same files. Never say a code that somebody else gave you: he would read what you write."
@@ -68,7 +71,7 @@ class Linking:
         """Return as whom a message's writer is reached; None: as himself."""
         try:
             entry = await (await self._open()).get(_name(namespace, account_key(message), message.user))
-            return Link.model_validate_json(entry.value or b"")
+            return Link.model_validate_json(entry.value) if entry.value else None
         except KeyNotFoundError:
             return None
         except ValidationError:
@@ -91,14 +94,13 @@ class Linking:
         """Carry out `/unlink`: end a person's link, or those of all who are reached as him."""
         request = _about(message, route)
         found = await self._store.call(LINKS, request, timeout_seconds=_STORE_SECONDS)
-        ends = [(other.account, other.person) for other in found.others]
-        if found.link is not None:
-            ends.append((request.account, request.person))
-        # The copies first: a link that is ended in the store is never followed.
-        for account, person in ends:
-            await self._forget(route.namespace, account, person)
-        await self._store.call(UNLINK, request, timeout_seconds=_STORE_SECONDS)
-        await self._renew(route.namespace, request, Links())
+        own = LinkedPerson(account=request.account, person=request.person)
+        # The copies first: a link that is ended in the store is never followed. And again afterwards, with those that came
+        # meanwhile: whoever read the link before it was ended finds his copy newer than what he read, and leaves it alone.
+        await self._forget_all(route.namespace, (own, *found.others))
+        gone = await self._store.call(UNLINK, request, timeout_seconds=_STORE_SECONDS)
+        await self._forget_all(route.namespace, (own, *found.others, *gone.others))
+        ends = list(dict.fromkeys((other.account, other.person) for other in (*found.others, *gone.others)))
         if found.link is not None:
             return f"You are not linked with `{found.link.owner}` any more, and have an agent of your own here."
         parted = ", ".join(f"`{person}` of `{account}`" for account, person in ends)
@@ -106,8 +108,9 @@ class Linking:
 
     async def _offer(self, message: ChatMessage, route: Route) -> str:
         about, code = _about(message, route), new_code()
+        revision = await self._revision(route.namespace, about.account, about.person)
         found = await self._store.call(LINKS, about, timeout_seconds=_STORE_SECONDS)
-        await self._renew(route.namespace, about, found)
+        await self._renew(route.namespace, about, found.link, revision)
         owner = found.link.owner if found.link is not None else owner_of(message)
         request = RequestLinkRequest(
             namespace=route.namespace, account=about.account, person=about.person, owner=owner, code=code
@@ -123,10 +126,11 @@ class Linking:
         request = ConfirmLinkRequest(
             namespace=route.namespace, profile=route.profile, account=about.account, person=about.person, code=code
         )
+        revision = await self._revision(route.namespace, about.account, about.person)
         reply = await self._store.call(CONFIRM_LINK, request, timeout_seconds=_STORE_SECONDS)
         if reply.link is None:
             return _REFUSED[reply.outcome]
-        await self._renew(route.namespace, about, Links(link=reply.link))
+        await self._renew(route.namespace, about, reply.link, revision)
         if reply.outcome == "linked_before":
             return f"You are linked with `{reply.link.owner}` already. Say `/unlink` first."
         return (
@@ -134,24 +138,31 @@ class Linking:
             "there can read what you write here. `/unlink` ends it."
         )
 
-    async def _renew(self, namespace: str, about: LinksRequest, found: Links) -> None:
-        """Make the copy of a person's own link what the store says."""
-        if found.link is None:
-            await self._forget(namespace, about.account, about.person)
-            return
+    async def _revision(self, namespace: str, account: str, person: str) -> int:
+        """Return the revision of a person's copy, a deletion's too; 0 when there never was one."""
         try:
-            name = _name(namespace, about.account, about.person)
-            await (await self._open()).put(name, found.link.model_dump_json().encode())
+            return (await (await self._open()).get(_name(namespace, account, person))).revision or 0
+        except KeyNotFoundError as error:
+            return (error.entry.revision or 0) if error.entry is not None else 0
         except (NatsError, TimeoutError) as error:
             raise _away(error) from error
 
-    async def _forget(self, namespace: str, account: str, person: str) -> None:
-        bucket, name = await self._open(), _name(namespace, account, person)
+    async def _renew(self, namespace: str, about: LinksRequest, link: Link | None, revision: int) -> None:
+        """Make the copy of a person's own link what the store said, unless it was changed since `revision` was read."""
+        value = link.model_dump_json().encode() if link is not None else _NONE
         try:
-            await bucket.get(name)
-            await bucket.delete(name)
-        except KeyNotFoundError:
-            return
+            await (await self._open()).update(_name(namespace, about.account, about.person), value, last=revision)
+        except KeyWrongLastSequenceError:
+            log.info("linking.changed_meanwhile", account=about.account)
+        except (NatsError, TimeoutError) as error:
+            raise _away(error) from error
+
+    async def _forget_all(self, namespace: str, people: Iterable[LinkedPerson]) -> None:
+        """Have nobody reached as another. Written where nothing is, too: whoever reads at the same time must notice."""
+        try:
+            bucket = await self._open()
+            for one in dict.fromkeys((one.account, one.person) for one in people):
+                await bucket.put(_name(namespace, *one), _NONE)
         except (NatsError, TimeoutError) as error:
             raise _away(error) from error
 
