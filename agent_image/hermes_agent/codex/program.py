@@ -91,8 +91,11 @@ def options(setting: Setting, port: int) -> list[str]:
     return [word for name, value in values.items() for word in ("-c", f"{name}={value}")]
 
 
-async def open_thread(sandbox: Sandbox, server: AppServer, setting: Setting, conversation: str) -> Thread:
-    """Resume the conversation's thread, or start one and remember it beside the program's own files."""
+async def open_thread(sandbox: Sandbox, server: AppServer, setting: Setting, conversation: str, undone: int) -> Thread:
+    """Resume the conversation's thread, or start one and remember it beside the program's own files.
+
+    `undone`: how often something was taken back. The thread from before still holds it, so that another one begins.
+    """
     facts: dict[str, object] = {
         "cwd": await sandbox.workspace(),
         "approvalPolicy": "untrusted",
@@ -101,7 +104,8 @@ async def open_thread(sandbox: Sandbox, server: AppServer, setting: Setting, con
         "model": setting.model,
         "developerInstructions": setting.instructions or None,
     }
-    path = f"{HOME}/hermes-threads/{hashlib.sha256(conversation.encode()).hexdigest()[:32]}"
+    name = f"{conversation} {undone}" if undone else conversation
+    path = f"{HOME}/hermes-threads/{hashlib.sha256(name.encode()).hexdigest()[:32]}"
     known = await _remembered(sandbox, path)
     if known:
         try:

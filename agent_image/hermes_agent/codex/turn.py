@@ -147,9 +147,10 @@ class CodexTurns:
             text = await self._with_files(text)
             using = self._files.using() if self._files is not None else contextlib.nullcontext()
             async with using, running(sandbox, setting, serve) as server:
-                thread = await open_thread(sandbox, server, setting, work.turn.transcript.conversation)
+                said = work.turn.transcript
+                thread = await open_thread(sandbox, server, setting, said.conversation, said.undone)
                 if thread.is_new:
-                    text = words_before(work.turn.transcript.messages) + text
+                    text = words_before(said.messages) + text
                 return await self._follow(work, server, thread, text)
         except NotFound as error:
             log.warning("codex.missing", command=command)

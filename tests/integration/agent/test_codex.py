@@ -18,7 +18,7 @@ from hermes_contracts.agent_config import ApprovalsConfig
 from hermes_contracts.conversation import Role, TextPart, ToolCallPart
 from hermes_contracts.errors import ErrorCode, HermesError
 from hermes_contracts.model_api import ModelError, ModelRequest
-from tests.integration.agent.codex_scene import CodexScene, codex_scene
+from tests.integration.agent.codex_scene import CONVERSATION, CodexScene, codex_scene
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -85,6 +85,16 @@ async def test_a_conversation_goes_on_in_its_thread_when_the_agent_is_another_on
     assert [m.model_dump() for m in model.requests[-1].messages[:3]] == [
         m.model_dump() for m in model.requests[1].messages[:3]
     ]
+
+
+async def test_what_was_taken_back_is_not_in_the_programs_thread_either(scene: CodexScene) -> None:
+    model = scripted(scene, {"remember": say("noted"), "secret": say("I keep the secret hunter2")})
+    await scene.send("remember 42")
+    await scene.send("the secret is hunter2", "u2")
+    assert scene.store.undo(CONVERSATION)
+    await scene.send("which number?", "u3")
+    seen = "".join(message.text() for message in model.requests[-1].messages)
+    assert "remember 42" in seen and "hunter2" not in seen
 
 
 async def test_a_thread_that_is_lost_with_the_workspace_is_told_what_was_said(scene: CodexScene) -> None:
