@@ -49,7 +49,7 @@ insert into commands (sid, command_id, account, update_id, kind, arguments, resu
 values (%s, %s, %s, %s, 'undo', '{}', %s, now())
 """
 
-Refusal = Literal["", "busy", "waiting", "nothing", "compacted", "not_a_message"]
+Refusal = Literal["", "busy", "waiting", "nothing", "compacted", "not_a_message", "not_yours"]
 
 
 @dataclass(frozen=True)
@@ -115,6 +115,8 @@ class Undoing:
             return UndoReply(refused=taking.refused)
         (rows,) = await transaction.ask((_INBOUND, (request.sid, list(taking.turns))))
         texts = {row["turn_id"]: Inbound.model_validate_json(row["inbound"]) for row in rows}
+        if request.sender and any(inbound.sender != request.sender for inbound in texts.values()):
+            return UndoReply(refused="not_yours")
         last = texts[taking.turns[0]]
         if request.again and not can_be_sent_again(last):
             return UndoReply(refused="not_a_message")

@@ -55,6 +55,8 @@ class UndoRequest(StoreModel):
     exchanges: int = Field(default=1, ge=1, le=MAX_UNDONE)
     again: bool = False
     """Only a message that can be sent again is taken back: a person's own, no scheduled run and no answer to a question."""
+    sender: Annotated[str, StringConstraints(max_length=256)] = ""
+    """Only what this person wrote is taken back; empty: whoever wrote it."""
     waiting: int = Field(default=0, ge=0)
     """Messages of the session that are on the bus: more than its turns that run means that the last exchange is to come."""
 
@@ -62,7 +64,7 @@ class UndoRequest(StoreModel):
 class UndoReply(StoreModel):
     """What was taken back, newest first: fewer exchanges than asked for, when there were no more."""
 
-    refused: Literal["", "busy", "waiting", "nothing", "compacted", "not_a_message"] = ""
+    refused: Literal["", "busy", "waiting", "nothing", "compacted", "not_a_message", "not_yours"] = ""
     """`busy`: a turn of it runs, or it is being compacted. `waiting`: a message waits; ask again. `compacted`: what was said
     before has been summed up. All but `waiting` stay so for this update id."""
     taken: tuple[Annotated[str, StringConstraints(max_length=200)], ...] = ()

@@ -63,15 +63,15 @@ class Talk:
         await agent.call(FREEZE_PROMPT, FreezePromptRequest(conversation=session.conversation, prompt=PROMPT))
         return cls(session, agent, await world.service(Role.GATEWAY))
 
-    async def open(self, number: int) -> OpenTurnReply:
-        inbound = self.session.inbound(f"u{number}", f"question {number}")
+    async def open(self, number: int, sender: str = "") -> OpenTurnReply:
+        inbound = self.session.inbound(f"u{number}", f"question {number}").model_copy(update={"sender": sender})
         first = Message.user(inbound.text)
         return await self.agent.call(
             OPEN_TURN, OpenTurnRequest(inbound=inbound, first=first, ack_subject="a", stream_sequence=number)
         )
 
-    async def say(self, number: int) -> OpenTurnReply:
-        opened = await self.open(number)
+    async def say(self, number: int, sender: str = "") -> OpenTurnReply:
+        opened = await self.open(number, sender)
         answer = (Message.assistant(f"answer {number}"),)
         commit = CommitRequest(
             turn_id=opened.turn_id, step=1, messages=answer, outcome="done", reply="", context_tokens=100 * number
@@ -80,11 +80,19 @@ class Talk:
         return opened
 
     async def undo(
-        self, update_id: str, exchanges: int = 1, *, again: bool = False, owner: str = "ada", waiting: int = 0
+        self,
+        update_id: str,
+        exchanges: int = 1,
+        *,
+        again: bool = False,
+        owner: str = "ada",
+        waiting: int = 0,
+        sender: str = "",
     ) -> UndoReply:
         request = UndoRequest(
             sid=self.session.sid, owner=owner, account="build", update_id=update_id,
             conversation=self.session.conversation, exchanges=exchanges, again=again, waiting=waiting,
+            sender=sender,
         )  # fmt: skip
         return await self.gateway.call(UNDO, request)
 
@@ -213,6 +221,18 @@ async def test_strangers_take_nothing_back_and_read_nothing(world: World) -> Non
         assert caught.value.code is ErrorCode.NOT_FOUND
     assert await talk.texts() == ["question 1", "answer 1"]
     assert await talk.settings() == ("", "")
+
+
+async def test_where_people_share_a_session_each_takes_back_his_own(world: World) -> None:
+    talk = await Talk.begin(world)
+    await talk.say(1, "anna")
+    await talk.say(2, "ben")
+    assert await talk.undo("k1", sender="anna") == UndoReply(refused="not_yours")
+    assert await talk.undo("k2", 2, sender="ben") == UndoReply(refused="not_yours"), "the first of them is Anna's"
+    assert await talk.undo("k3", again=True, sender="anna") == UndoReply(refused="not_yours")
+    assert len(await talk.texts()) == 4
+    assert (await talk.undo("k4", sender="ben")).taken == ("question 2",)
+    assert (await talk.undo("k5", sender="anna")).taken == ("question 1",)
 
 
 async def test_a_persons_title_and_model_stay(world: World) -> None:

@@ -73,6 +73,8 @@ class ChatMessage:
     attachments: tuple[Attachment, ...] = ()
     pressed: Pressed | None = None
     """Set: `text` is the command of a button."""
+    said_once: bool = False
+    """The platform does not send it again, whatever becomes of it: a slash command."""
 
     @property
     def place(self) -> Target:

@@ -29,6 +29,7 @@ from hermes_gateway.gateway.channels.homes import HomeCommands
 from hermes_gateway.gateway.channels.routing import owner_of, place_in_session
 from hermes_gateway.gateway.jobs.chat import CronCommands
 from hermes_gateway.gateway.people.choosing import ProfileChoices
+from hermes_gateway.gateway.people.command_rights import only_his_own
 from hermes_gateway.gateway.people.linking import Linking
 from hermes_gateway.gateway.people.pairing import Pairing
 from hermes_service.rpc import StoreClient
@@ -60,9 +61,9 @@ class CommandAnswers:
 
     async def answer(self, asked: Asked, message: ChatMessage, route: Route, allowed: Sequence[CommandSpec]) -> str:
         """Carry out a command, which must be among the allowed ones, and return what to say."""
+        own_only = only_his_own(message, route, allowed)
         if asked.spec.control is not None:
-            admin = any(spec.admins_only for spec in allowed)
-            return await self._control(asked.spec.control, asked.argument, message, route, admin=admin)
+            return await self._control(asked.spec.control, asked.argument, message, route, own_only=own_only)
         match asked.spec.name:
             case "approve" | "deny" | "answer":
                 return await self._decide(asked, message, route)
@@ -73,7 +74,7 @@ class CommandAnswers:
             case "new":
                 return await self.talk.begin(asked.argument, message, route)
             case "title" | "undo" | "resume" | "model":
-                return await self.talk.answer(asked.spec.name, asked.argument, message, route)
+                return await self.talk.answer(asked.spec.name, asked.argument, message, route, own_only=own_only)
             case "status":
                 session = await self._session(route)
                 if session is None:
@@ -115,10 +116,9 @@ class CommandAnswers:
                 return NOBODY
             raise
 
-    async def _control(self, kind: CommandKind, argument: str, message: ChatMessage, route: Route, *, admin: bool) -> str:
+    async def _control(self, kind: CommandKind, argument: str, message: ChatMessage, route: Route, *, own_only: bool) -> str:
         arguments: dict[str, str] = {}
-        if kind is CommandKind.STOP and not route.key.user and message.kind == "group" and not admin:
-            # In a session that people share each stops what he asked for himself.
+        if kind is CommandKind.STOP and own_only:
             arguments = {"sender": message.user}
         if kind is CommandKind.STEER:
             arguments = {"text": argument}

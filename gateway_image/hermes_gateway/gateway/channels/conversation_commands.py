@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
+from hermes_contracts import names
 from hermes_contracts.envelopes import Inbound, Route
 from hermes_contracts.errors import ErrorCode, HermesError
 from hermes_contracts.store_api import MAX_UNDONE
@@ -27,14 +28,14 @@ class ConversationCommands:
     conversations: Conversations
     profiles: ProfileCache
 
-    async def answer(self, name: str, argument: str, message: ChatMessage, route: Route) -> str:
-        """Carry out any of them but `/retry`."""
+    async def answer(self, name: str, argument: str, message: ChatMessage, route: Route, *, own_only: bool) -> str:
+        """Carry out any of them but `/retry`. `own_only`: he takes back only what he wrote himself."""
         try:
             match name:
                 case "title":
                     return await self._title(argument, message, route)
                 case "undo":
-                    return await self._undo(argument, message, route)
+                    return await self._undo(argument, message, route, own_only=own_only)
                 case "model":
                     return await self._model(argument, message, route)
         except HermesError as error:
@@ -48,12 +49,14 @@ class ConversationCommands:
         place = place_in_session(message)
         await self.conversations.begin(route.sid, place, _beginning(message))
         if title:
-            await self.desk.name(route, await self.conversations.current(route.sid, place), title[:_MAX_TITLE])
+            # Not the present one: the same message may come again after the next `/new`.
+            begun = names.conversation_id(route.sid, place, message.update_id)
+            await self.desk.name(route, begun, title[:_MAX_TITLE])
         return "A new conversation begins here. The old one is kept."
 
-    async def retry(self, message: ChatMessage, route: Route) -> Inbound | str:
+    async def retry(self, message: ChatMessage, route: Route, *, own_only: bool) -> Inbound | str:
         """Take the last exchange back; returns its message as a new one, or why there is none."""
-        saying = await self._saying(message, route)
+        saying = await self._saying(message, route, own_only=own_only)
         try:
             reply = await self.desk.undo(saying, again=True)
         except HermesError as error:
@@ -71,10 +74,11 @@ class ConversationCommands:
             return f"A title has at most {_MAX_TITLE} characters; this one has {len(title)}."
         return sentences.show_title((await self.desk.name(route, conversation, title)).title)
 
-    async def _undo(self, argument: str, message: ChatMessage, route: Route) -> str:
+    async def _undo(self, argument: str, message: ChatMessage, route: Route, *, own_only: bool) -> str:
         if argument and not (argument.isascii() and argument.isdigit() and 1 <= int(argument[:9]) <= MAX_UNDONE):
             return f"`/undo` takes back one exchange, `/undo 3` the last three; {MAX_UNDONE} is the most at once."
-        return sentences.undone(await self.desk.undo(await self._saying(message, route), int(argument or 1)))
+        saying = await self._saying(message, route, own_only=own_only)
+        return sentences.undone(await self.desk.undo(saying, int(argument or 1)))
 
     async def _model(self, argument: str, message: ChatMessage, route: Route) -> str:
         profile = self.profiles.get(route.namespace, route.profile)
@@ -110,9 +114,10 @@ class ConversationCommands:
         await self.conversations.begin(route.sid, place, chosen)
         return sentences.resumed(one)
 
-    async def _saying(self, message: ChatMessage, route: Route) -> Saying:
+    async def _saying(self, message: ChatMessage, route: Route, *, own_only: bool) -> Saying:
         conversation = await self.conversations.current(route.sid, place_in_session(message))
-        return Saying(route, conversation, message.account, message.update_id)
+        sender = "" if route.key.user else message.user
+        return Saying(route, conversation, message.account, message.update_id, sender, own_only)
 
 
 def _beginning(message: ChatMessage) -> Beginning:

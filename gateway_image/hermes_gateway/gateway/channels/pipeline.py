@@ -25,7 +25,7 @@ from hermes_gateway.gateway.delivery.previews import Previews
 from hermes_gateway.gateway.ingest import Ingest, route_to
 from hermes_gateway.gateway.people.authorize import Grants, Right, decide_right, sentence_for_strangers
 from hermes_gateway.gateway.people.choosing import offered
-from hermes_gateway.gateway.people.command_rights import commands_for, permit
+from hermes_gateway.gateway.people.command_rights import commands_for, only_his_own, permit
 from hermes_gateway.gateway.people.places import Place, place_of
 from hermes_gateway.gateway.profiles import ProfileCache
 
@@ -39,6 +39,8 @@ _CODE_SECONDS = 600.0
 _REMEMBERED = 10_000
 _LATER = frozenset({ErrorCode.UNAVAILABLE, ErrorCode.TIMEOUT})
 _COMES = "Noted. The answer comes here."
+_NOT_SENT = "I took the exchange back, but could not send its message again. Write it once more, please:\n\n{text}"
+_QUOTED = 1_500
 _EMPTY = "Write what you want me to do behind my name. `/help` shows what else you can say."
 
 
@@ -136,18 +138,27 @@ class Pipeline:
             _, key = await self._reached(message, account)
             may = offered(account, message, place, self._profiles.get)
             return await self._answers.choices.answer(asked.argument, account.namespace, key, may)
-        route = await self._route(message, account, place)
+        route, allowed = await self._route(message, account, place), commands_for(account, message, place)
         match asked.spec.name:
             case "queue":
                 await self._publish(replace(message, text=asked.argument), route, traceparent)
                 return ""
             case "retry":
-                again = await self._answers.talk.retry(message, route)
-                if isinstance(again, str):
-                    return again
-                await self._post(route, again, traceparent)
-                return ""
-        return await self._answers.answer(asked, message, route, commands_for(account, message, place))
+                return await self._retry(message, route, traceparent, own_only=only_his_own(message, route, allowed))
+        return await self._answers.answer(asked, message, route, allowed)
+
+    async def _retry(self, message: ChatMessage, route: Route, traceparent: str, *, own_only: bool) -> str:
+        again = await self._answers.talk.retry(message, route, own_only=own_only)
+        if isinstance(again, str):
+            return again
+        try:
+            await self._post(route, again, traceparent)
+        except HermesError as error:
+            if not message.said_once:
+                raise  # the message comes again, and with it the same exchange
+            log.warning("pipeline.retry_lost", channel=message.channel, code=error.code.value)
+            return _NOT_SENT.format(text=again.text[:_QUOTED])
+        return ""
 
     def _place(self, message: ChatMessage, account: ChatAccount) -> Place:
         if not self._profiles.synced:

@@ -41,6 +41,10 @@ class Saying:
     conversation: str
     account: str
     update_id: str
+    sender: str = ""
+    """Who says it, where people share the session."""
+    own_only: bool = False
+    """He may take back only what he wrote himself."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +67,7 @@ class ConversationDesk:
                 conversation=saying.conversation,
                 exchanges=exchanges,
                 again=again,
+                sender=saying.sender if saying.own_only else "",
                 waiting=await self.waiting(saying.route.sid),
             )
             reply = await self.store.call(UNDO, request, timeout_seconds=_SECONDS, patience_seconds=_SECONDS)
@@ -110,11 +115,12 @@ class ConversationDesk:
 
 
 def said_again(last: Inbound, saying: Saying, place: Target | None) -> Inbound:
-    """Return a message as a new one: same words, same pictures and same writer, answered where it was asked for."""
+    """Return a message as a new one: same words and pictures, of the person who says it, answered where he says it."""
     return last.model_copy(
         update={
             "account": saying.account,
             "update_id": saying.update_id,
+            "sender": saying.sender,
             "received_at": time.time(),
             "reply_to": place,
         }

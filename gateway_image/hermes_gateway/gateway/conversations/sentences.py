@@ -13,6 +13,7 @@ _REFUSED = {
     "waiting": "A message of yours waits for me. Say this again when I have answered it, or say `/stop` once I have begun.",
     "nothing": "Nothing was said in this conversation that could be taken back.",
     "compacted": "What was said before this has been summed up, and cannot be taken back any more.",
+    "not_yours": "Others wrote some of that, and only they or an admin can take it back.",
     "not_a_message": "Our last exchange did not begin with a message of yours, so it cannot be done again; "
     "`/undo` takes it back.",
 }

@@ -5,7 +5,10 @@ This gates commands alone: who may talk at all is `authorize`'s, and what the ag
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from hermes_contracts.access import ChatAccount
+from hermes_contracts.envelopes import Route
 from hermes_gateway.gateway.channels.base import ChatMessage
 from hermes_gateway.gateway.channels.commands import COMMANDS, Asked, CommandSpec, NoCommand, usage
 from hermes_gateway.gateway.people.places import Place
@@ -14,6 +17,13 @@ FLOOR = frozenset({"help", "whoami"})
 """What everybody may say who may talk: without these nobody could find out why something is refused."""
 
 _FOR_USERS = tuple(spec for spec in COMMANDS if not spec.admins_only)
+
+
+def only_his_own(message: ChatMessage, route: Route, allowed: Sequence[CommandSpec]) -> bool:
+    """Tell whether a message's writer may stop and take back only what he asked for himself: where people share a session,
+    unless he is an admin (`allowed`: the commands that he may say)."""
+    shared = message.kind == "group" and not route.key.user
+    return shared and not any(spec.admins_only for spec in allowed)
 
 
 def commands_for(account: ChatAccount, message: ChatMessage, place: Place | None = None) -> tuple[CommandSpec, ...]:

@@ -87,6 +87,7 @@ def read_command(account: SlackAccount, form: dict[str, str], received: str) -> 
         update_id=f"command:{trigger}",
         order=received,
         text="/" + (words.strip() or "help"),
+        said_once=True,
         foreign=bool(form.get("user_team")) and form.get("user_team") != account.team,
     )
 
