@@ -56,6 +56,14 @@ def _claims(evidence: Evidence, name: str) -> bool:
     return any(f"recorded {name}" in one["text"] and not one.get("is_error") for one in results)
 
 
+def _warned(evidence: Evidence, name: str) -> bool:
+    """Tell whether somebody was told that the command may not have been done: the model by a failed call, or the person."""
+    turn = evidence.turns[name]
+    if turn["state"] in ("failed", "dead"):
+        return True
+    return any(one.get("is_error") for one in _results(evidence, turn.get("turn", "")))
+
+
 def _answers(evidence: Evidence) -> list[str]:
     faults = []
     said = Counter(_text(entry) for entry in evidence.transcript if entry["role"] == "assistant")
@@ -95,6 +103,11 @@ def _effects(evidence: Evidence) -> list[str]:
     faults = [f"{name} took effect {times[name]} times" for name in evidence.sent if times[name] > 1]
     faults += [
         f"{name} was reported as done and was not" for name in evidence.sent if not times[name] and _claims(evidence, name)
+    ]
+    faults += [
+        f"{name}: nobody was told what became of its command"
+        for name in evidence.sent
+        if not _claims(evidence, name) and not _warned(evidence, name)
     ]
     return faults + [f"an effect of nobody: {name!r}" for name in times if name not in set(evidence.sent)]
 

@@ -80,6 +80,10 @@ BROKEN: dict[str, tuple[Evidence, str]] = {
     "effects out of order": (replace(_evidence(), effects=tuple(reversed(NAMES))), "effects are out of order"),
     "effect twice": (replace(_evidence(), effects=(*NAMES[:2], *NAMES[1:])), "took effect 2 times"),
     "done, they said": (replace(_evidence(), effects=NAMES[1:]), "reported as done and was not"),
+    "nothing was said of the command": (
+        replace(_evidence(), transcript=[one for one in _evidence().transcript if one["role"] != "tool"]),
+        "nobody was told what became of its command",
+    ),
     "somebody else's effect": (replace(_evidence(), effects=(*NAMES, "b-0001")), "effect of nobody"),
     "ended in two ways": (
         replace(_evidence(), events=[*_evidence().events, {"type": "turn.dead", "turn": "ta-0001"}]), "its events say"
