@@ -141,7 +141,7 @@ class SessionPass:
         self, sid: str, session: SessionView, profile: ProfileVerdict | Unknown | None, pending: int | Unknown
     ) -> float | Unknown | None:
         """Ask how long messages have waited, where nothing will take them."""
-        stuck = session.spec.suspend or profile is None
+        stuck = session.spec.suspend or profile is None or session.status.state in (State.FAILED, State.QUEUED)
         if not stuck or not isinstance(pending, int) or pending == 0:
             return None
         try:

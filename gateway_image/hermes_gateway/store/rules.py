@@ -30,6 +30,10 @@ _GIVEN_UP_BECAUSE = {
         "Please ask the people who run me."
     ),
     REASON_DELETED: "This scheduled run was deleted before it ended.",
+    "not_started": (
+        "I could not answer this message: I could not be started for a long time. "
+        "Please ask the people who run me, and send it again when they have found out why."
+    ),
     "suspended": (
         "I could not answer this message: I was suspended for a long time. "
         "Please send it again once the people who run me have resumed me."

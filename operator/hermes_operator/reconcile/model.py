@@ -96,7 +96,7 @@ class Limits:
     bury: float = 600.0
     """What a message waits for a Profile that is not there."""
     bury_suspended: float = 604_800.0
-    """What a message waits for a session that is suspended."""
+    """What a message waits for a session that is suspended, or that cannot be started."""
 
 
 @dataclass(frozen=True)

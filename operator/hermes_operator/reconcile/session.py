@@ -39,6 +39,7 @@ DEAF_SECONDS = 10.0
 """Messages that an idle agent has not taken for this long do not reach it. It takes one within milliseconds."""
 PROFILE_GONE = "profile_gone"
 SUSPENDED = "suspended"
+NOT_STARTED = "not_started"
 """Reasons of dead letters."""
 
 
@@ -236,13 +237,13 @@ def _without_pod(observed: Observed, now: float) -> Plan:
         actions, due = _burial(observed, observed.limits.bury, PROFILE_GONE, now)
         return Plan(actions, build_status(observed, StatusFacts(State.FAILED), now), due)
     if not profile.ready:
-        return Plan(status=build_status(observed, StatusFacts(State.FAILED), now))
+        return _kept_waiting(observed, State.FAILED, now)
     blocked_until = max(
         memory.failure.not_before if memory.failure else 0.0,
         memory.crashed_at + crash_delay(memory.crashes) if memory.crashes else 0.0,
     )
     if blocked_until > now:
-        return Plan(status=build_status(observed, StatusFacts(State.FAILED), now), due=blocked_until)
+        return _kept_waiting(observed, State.FAILED, now, due=blocked_until)
     if _holds_files(observed, profile, now):
         # The end of the old pod brings us back here.
         return Plan(status=build_status(observed, StatusFacts(State.STARTING), now), due=now + LOOK_AGAIN_SECONDS)
@@ -250,7 +251,7 @@ def _without_pod(observed: Observed, now: float) -> Plan:
         return Plan(status=build_status(observed, StatusFacts(State.FAILED), now), due=now + LOOK_AGAIN_SECONDS)
     if observed.place is not None:
         state = State.FAILED if observed.place.why is Why.TOO_LARGE else State.QUEUED
-        return Plan(status=build_status(observed, StatusFacts(state), now), due=now + LOOK_AGAIN_SECONDS)
+        return _kept_waiting(observed, state, now, due=now + LOOK_AGAIN_SECONDS)
     return Plan(actions=(Start(summary.epoch if summary is not None else 0),), due=now)
 
 
@@ -258,6 +259,13 @@ def _suspended(observed: Observed, now: float) -> Plan:
     plan = _asleep(observed, State.SUSPENDED, now)
     actions, due = _burial(observed, observed.limits.bury_suspended, SUSPENDED, now)
     return Plan((*plan.actions, *actions), plan.status, due)
+
+
+def _kept_waiting(observed: Observed, state: State, now: float, due: float | None = None) -> Plan:
+    """Wait for what keeps a session from starting to go away; a message that has waited for very long is given up."""
+    actions, give_up_at = _burial(observed, observed.limits.bury_suspended, NOT_STARTED, now)
+    status = build_status(observed, StatusFacts(state), now)
+    return Plan(actions, status, min((at for at in (due, give_up_at) if at is not None), default=None))
 
 
 def _burial(observed: Observed, limit: float, reason: str, now: float) -> tuple[tuple[Action, ...], float | None]:

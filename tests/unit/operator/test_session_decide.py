@@ -203,6 +203,28 @@ STATES: dict[str, tuple[Observed, tuple[object, ...], str | None]] = {
     "a message waits for a Profile that may come": (
         observed(pending=1, profile=None, oldest_pending=NOW - 599), (), "Failed",
     ),
+    "a message waits in vain for a session that cannot be started": (
+        observed(
+            pending=1,
+            memory=Memory(failure=StartFailure("PodReady", "QuotaExceeded", "full", 9, NOW + 60)),
+            oldest_pending=NOW - 604_801,
+        ),
+        (Bury(NOW - 604_800, "not_started"),), "Failed",
+    ),
+    "a message waits in vain for a Profile to be mended": (
+        observed(
+            pending=1, profile=ProfileVerdict(SPEC, False, "SecretNotFound", "there is none"), oldest_pending=NOW - 604_801
+        ),
+        (Bury(NOW - 604_800, "not_started"),), "Failed",
+    ),
+    "a message waits for a session that will be started": (
+        observed(
+            pending=1,
+            memory=Memory(failure=StartFailure("PodReady", "QuotaExceeded", "full", 9, NOW + 60)),
+            oldest_pending=NOW - 600_000,
+        ),
+        (), "Failed",
+    ),
     "a message waits in vain for a suspended session": (
         observed(session=session(suspend=True), pending=1, oldest_pending=NOW - 604_801),
         (Bury(NOW - 604_800, "suspended"),), "Suspended",
