@@ -35,7 +35,7 @@ async def test_a_button_runs_the_command_and_the_answer_grows(slack: FakeSlack) 
 async def _story(stack: Stack, runner: LocalRunner, slack: FakeSlack) -> None:
     slack.channels |= {"D0UANNA": []}
     anna = SlackPerson(slack, "UANNA", f"{stack.webhooks_url}/slack/acme")
-    await anna.direct("!sh -c 'echo $((6*7)) | tee -a effects'")
+    await anna.direct("!sh -c 'sleep 4; echo $((6*7)) | tee -a effects'")
     await until(lambda: any(message.get("blocks") for message in slack.written("D0UANNA")), 60)
     (question,) = slack.written("D0UANNA")
     assert "May I run this?" in question["text"]
