@@ -12,6 +12,7 @@ from tests.e2e.framework.installation import STORM
 
 pytestmark = pytest.mark.timeout(300)
 
+STORY = "storm"
 RATE, SECONDS, REPEATS, SESSIONS = 200, 10, 10, 4
 
 

@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import time
+import uuid
 from collections import Counter
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
@@ -30,6 +31,8 @@ class FakeSystem:
     answers: Counter[str] = field(default_factory=Counter)
     """How often each answer came, by text."""
     forged: int = 0
+    run: str = field(default_factory=lambda: uuid.uuid4().hex[:8])
+    """Part of each message's id: an installation that is used again knows those of an earlier run."""
 
     async def receive(self, request: Request) -> Response:
         body = await request.body()
@@ -92,7 +95,8 @@ class FakeSystem:
         stamp = int(time.time())
         head = (
             f"POST {urlsplit(self.url).path} HTTP/1.1\r\nHost: gateway\r\nContent-Length: {len(body)}\r\n"
-            f"{TIMESTAMP}: {stamp}\r\n{SIGNATURE}: {sign(SECRET, stamp, body)}\r\nHermes-Delivery-Id: d-{number}\r\n\r\n"
+            f"{TIMESTAMP}: {stamp}\r\n{SIGNATURE}: {sign(SECRET, stamp, body)}\r\n"
+            f"Hermes-Delivery-Id: {self.run}-{number}\r\n\r\n"
         )
         writer.write(head.encode() + body)
         answer = (await reader.readuntil(b"\r\n\r\n")).decode().lower()

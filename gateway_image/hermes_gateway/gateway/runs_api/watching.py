@@ -43,6 +43,10 @@ class RunWatch:
             following = questions.next(self._followed)
             if following is None:
                 break
+            if following.approval_id not in self._told:
+                # It was answered before anybody looked; who reads along is told of the question first all the same.
+                self._told.append(following.approval_id)
+                yield self._events.of_question(following)
             self._events.next_turn()
             call = await self._follow(self._record, update_id(following.approval_id))
             try:
