@@ -17,6 +17,11 @@ def utf16_units(text: str) -> int:
     return len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
+def cut_utf16(text: str, most: int) -> str:
+    """Return the beginning of a text that is no longer than this as Telegram counts; no character is cut in two."""
+    return text.encode("utf-16-le", "replace")[: 2 * most].decode("utf-16-le", "ignore")
+
+
 def split_markdown(text: str, limit: int, measure: Measure = len) -> list[str]:
     """Return parts of at most `limit` (100 or more) units each, none of them empty, whose fences are balanced."""
     splitter = _Splitter(limit, measure)

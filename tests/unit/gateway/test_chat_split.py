@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import given, strategies as st
 
-from hermes_gateway.text.split import split_markdown, utf16_units
+from hermes_gateway.text.split import cut_utf16, split_markdown, utf16_units
 
 LINES = st.lists(
     st.one_of(st.text("ab é𝄞-", max_size=60), st.sampled_from(["```", "```python", "~~~", "````", "", "- x"])), max_size=60
@@ -53,3 +53,12 @@ def test_code_goes_on_in_the_next_part_in_its_language() -> None:
 
 def test_a_word_longer_than_a_part_is_cut() -> None:
     assert "".join(split_markdown("x" * 1000, 200)) == "x" * 1000
+
+
+@given(st.text(max_size=40), st.integers(0, 40))
+def test_a_caption_is_cut_as_telegram_counts_and_never_within_a_character(text: str, most: int) -> None:
+    cut = cut_utf16(text, most)
+    assert text.startswith(cut)
+    assert utf16_units(cut) <= most
+    rest = text[len(cut) :]
+    assert not rest or utf16_units(cut + rest[0]) > most

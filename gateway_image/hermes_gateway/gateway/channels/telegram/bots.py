@@ -27,9 +27,12 @@ from hermes_gateway.gateway.channels.base import FileToSend
 from hermes_gateway.gateway.channels.telegram.markdown_v2 import without_escapes
 from hermes_gateway.gateway.channels.telegram.reading import UPDATES, Me
 from hermes_gateway.gateway.delivery.backoff import Verdict
+from hermes_gateway.text.split import cut_utf16
 
 POLL_SECONDS = 25
 MAX_CHARACTERS = 4_096
+_MAX_CAPTION = 1_024
+"""Of a file; a longer one makes Telegram refuse the file. Counted in UTF-16 like all of its texts."""
 _UNREADABLE = "can't parse entities"
 _TOO_LONG = "message is too long"
 _UNCHANGED = "message is not modified"
@@ -119,7 +122,7 @@ class TelegramBot:
         """Post a file; a picture as one, unless Telegram does not take it so."""
         thread = int(place.thread) if place.thread else None
         file = InputFile(sent.data, filename=sent.file.name)
-        caption = sent.file.caption or None
+        caption = cut_utf16(sent.file.caption, _MAX_CAPTION) or None
         if sent.file.media_type in _PICTURES:
             verdict = await self._write(
                 place, lambda chat: self._bot.send_photo(chat, file, caption=caption, message_thread_id=thread)
