@@ -204,7 +204,8 @@ async def _the_bus_loses_its_copy(found: Installation) -> None:
     bus = await connect(url, user, name="test", inbox="_INBOX.test")
     try:
         bucket = await bus.jetstream().key_value(subjects.CONVERSATIONS_BUCKET)
-        links = [key for key in await bucket.keys() if key.startswith("link-")]
+        # Who is reached as himself may have a copy, too, which says nobody.
+        links = [key for key in await bucket.keys() if key.startswith("link-") and (await bucket.get(key)).value]
         assert len(links) == 1
         await bucket.delete(links[0])
     finally:
